@@ -94,9 +94,7 @@ class _Field:
         if first <= last:
             return range(first, last + 1, step)
         if not self.wraps:
-            raise ValueError(
-                f"the range {first}-{last} runs backwards; write {first}-{self.high},{self.low}-{last}"
-            )
+            raise ValueError(f"the range {first}-{last} runs backwards; write {first}-{self.high},{self.low}-{last}")
         size = len(self.words)
         length = (last - first) % size + 1
         return [(first - self.low + i) % size + self.low for i in range(0, length, step)]
@@ -173,9 +171,7 @@ def parse_crontab(expression: str) -> Crontab:
         try:
             sets.append(field.items(part))
         except ValueError as exc:
-            raise ScheduleError(
-                f"cron_expr {shown(expression)}: bad {field.label} {shown(part)}: {exc}."
-            ) from exc
+            raise ScheduleError(f"cron_expr {shown(expression)}: bad {field.label} {shown(part)}: {exc}.") from exc
     minutes, hours, days, months, weekdays = sets
     crontab = Crontab(
         minutes=minutes,
@@ -195,9 +191,7 @@ def parse_crontab(expression: str) -> Crontab:
 
 def _expand(nickname: str) -> str:
     if nickname == "@reboot":
-        raise ScheduleError(
-            "cron_expr '@reboot' is refused: a restart of the bot is not a time. Give a time of day."
-        )
+        raise ScheduleError("cron_expr '@reboot' is refused: a restart of the bot is not a time. Give a time of day.")
     if nickname not in _NICKNAMES:
         raise ScheduleError(f"cron_expr {shown(nickname)} is unknown; nicknames are {', '.join(_NICKNAMES)}.")
     return _NICKNAMES[nickname]

@@ -26,7 +26,6 @@ from bot.messages import (
 )
 from bot.records import (
     Acceptance,
-    CallKey,
     CallRecord,
     CallResult,
     DeadLetter,
@@ -36,6 +35,7 @@ from bot.records import (
     NewJob,
     OutboxRow,
     Person,
+    QueuedMessage,
     StoreStatus,
     Subagent,
     Turn,
@@ -59,36 +59,20 @@ class Inbox(Protocol):
     async def replace_queued(self, message: InboundMessage) -> bool:
         """Give a still queued message the text of its edit; False when it is not queued any more."""
 
+    async def prune(self, *, older_than_us: int) -> int:
+        """Forget settled messages received before then; their identities no longer guard against repeats."""
+
 
 class Turns(Protocol):
-    """Turns and their steps. A claim is a lease of the turn's lane."""
+    """Claims of work. A claim is a lease of the turn and, through it, of its lane."""
 
     async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
-        """Lease up to `limit` idle lanes with work and begin or resume one turn in each, oldest first.
+        """Begin or resume one turn in each of up to `limit` idle lanes with work, oldest message first.
 
-        Turns that were claimed three times without an end are buried here instead: dead letter and notice.
+        `attempt` of a resumed turn counts on, without end: the caller buries what came too often. Turns that
+        were cut short twice are handed out one at a time, so that only the one that kills the process uses up
+        its third attempt. Lines of one sender that waited through an outage come as one turn.
         """
-
-    async def join(self, turn: Turn) -> Turn:
-        """Add waiting messages of the same sender, origin user and chat type to the turn; maybe none."""
-
-    async def record_reply(self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall]) -> None:
-        """Store new history rows, the last one being a reply that asks for `calls`."""
-
-    async def start_call(self, turn: Turn, call_id: str) -> None:
-        """Mark a `once` call as started, before it can have an effect."""
-
-    async def record_result(self, turn: Turn, result: CallResult) -> None:
-        """Store one call's result at once; needed when other calls of the step are still open."""
-
-    async def record_step(self, turn: Turn, results: Sequence[CallResult], rows: Sequence[Message]) -> Turn:
-        """Store the step's results and its tool messages, in call order; returns the turn one step on."""
-
-    async def open_calls(self, turn: Turn) -> list[CallRecord]:
-        """Return the calls of the step that a crash left open, in call order."""
-
-    async def once(self, turn_key: CallKey, work: Callable[[Unit], CallResult]) -> CallResult:
-        """Run `work` and store its result in one transaction; a call that already has a result returns that."""
 
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
         """Remember the platform message that shows the turn's unfinished text."""
@@ -99,11 +83,40 @@ class Turns(Protocol):
     async def release(self, turn: Turn) -> None:
         """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
 
-    async def renew(self, turns: Sequence[Turn]) -> list[int]:
-        """Prolong leases; returns the ids of turns whose lease is already lost."""
+    async def renew(self, turn_ids: Collection[int]) -> None:
+        """Prolong the leases that this instance holds on these turns."""
 
-    async def cancel_queued(self, lane: str) -> int:
-        """Drop what waits in a lane; returns how many messages that were."""
+
+class Steps(Protocol):
+    """What happens inside a turn, recorded so that a crash is a pause."""
+
+    async def record_reply(self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall]) -> None:
+        """Store new history rows, the last one being a reply that asks for `calls`."""
+
+    async def start_call(self, turn: Turn, call_id: str) -> None:
+        """Mark a `once` call as started, before it can have an effect."""
+
+    async def record_result(self, turn: Turn, result: CallResult) -> None:
+        """Store one call's result at once; needed when other calls of the step are still open."""
+
+    async def record_step(
+        self,
+        turn: Turn,
+        results: Sequence[CallResult],
+        rows: Sequence[Message],
+        compose: Callable[[QueuedMessage], Message],
+    ) -> tuple[Turn, list[Message]]:
+        """Close a step: its results, its tool messages in call order, and what the user wrote meanwhile.
+
+        Waiting messages of the same sender, origin and chat type join the turn; `compose` makes their history
+        rows, which are stored after `rows` and returned with the turn as it now is.
+        """
+
+    async def open_calls(self, turn: Turn) -> list[CallRecord]:
+        """Return the calls of the step that a crash left open, in call order; empty between steps."""
+
+    async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
+        """Run `work` and store its result in one durable transaction; a call with a result returns that."""
 
 
 class History(Protocol):
@@ -153,14 +166,27 @@ class Outbox(Protocol):
         """Return the id of the job whose reminder was sent as this platform message, or ''."""
 
 
+class FiringComposer(Protocol):
+    """Writes the messages of a firing; called on the writer's thread, must be pure."""
+
+    def reminder(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:
+        """Return what the chat reads."""
+
+    def task(self, job: Job, *, run_id: int, due_us: int, now_us: int) -> InboundMessage:
+        """Return what the task's own lane works on."""
+
+    def missed(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:
+        """Return the notice that a task was due too long ago to be run."""
+
+
 class Jobs(Protocol):
     """Scheduled jobs."""
 
     async def add(self, job: NewJob, *, limit_per_chat: int) -> Job:
         """Commit a job durably. Raises `ScheduleError` at the limit of jobs for the chat."""
 
-    async def list(self, address: Address | None = None, *, whole_chat: bool = True) -> list[Job]:
-        """Return jobs that are not over, soonest first; of one chat, or of all."""
+    async def list(self, address: Address | None = None) -> list[Job]:
+        """Return jobs that are not over, soonest first; of the address's chat, or of all."""
 
     async def get(self, job_id: str) -> Job | None:
         """Return a job that is not removed, or None."""
@@ -168,14 +194,21 @@ class Jobs(Protocol):
     async def remove(self, job_id: str) -> bool:
         """Delete a job; False when there is none."""
 
-    async def run_now(self, job_id: str) -> bool:
+    async def run_now(self, job_id: str, composer: FiringComposer) -> bool:
         """Fire a job once now, beside its schedule; False when there is none."""
 
     async def next_due_us(self, channels: Collection[str] | None = None) -> int | None:
         """Return the earliest due time of all active jobs."""
 
-    async def fire(self, *, catch_up_max_age_us: int, channels: Collection[str] | None = None) -> int:
-        """Fire all due jobs in one transaction: runs, messages, turns, next due times; returns how many fired."""
+    async def fire(
+        self, composer: FiringComposer, *, catch_up_max_age_us: int, channels: Collection[str] | None = None
+    ) -> int:
+        """Fire all due jobs in one durable transaction: runs, messages, turns, next due times.
+
+        Several missed due times of one job become one late firing. A recurring job or a task found later than
+        `catch_up_max_age_us` is recorded as missed; a one-shot reminder is delivered however late it is.
+        Returns how many jobs were due.
+        """
 
 
 class Unit(Protocol):
@@ -205,7 +238,7 @@ class Unit(Protocol):
     def remove_job(self, job_id: str) -> bool:
         """See `Jobs.remove`."""
 
-    def run_job_now(self, job_id: str) -> bool:
+    def run_job_now(self, job_id: str, composer: FiringComposer) -> bool:
         """See `Jobs.run_now`."""
 
     def add_subagent(self, subagent: Subagent) -> None:
@@ -257,6 +290,7 @@ class Store(Protocol):
 
     inbox: Inbox
     turns: Turns
+    steps: Steps
     history: History
     outbox: Outbox
     jobs: Jobs
@@ -371,7 +405,11 @@ class Channel(ABC):
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
 
-    async def find_sent(self, message: OutboundMessage, outbox_id: int) -> tuple[str, ...] | None:
+    async def find_sent(
+        self,
+        message: OutboundMessage,  # noqa: ARG002 - part of the seam
+        outbox_id: int,  # noqa: ARG002 - part of the seam
+    ) -> tuple[str, ...] | None:
         """Look up whether an uncertain send arrived: its ids, () when surely not, None when unknowable."""
         return None
 
@@ -425,9 +463,7 @@ class Provider(ABC):
     needs_network: ClassVar[bool] = True
 
     @abstractmethod
-    async def complete(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None = None
-    ) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """Return one whole reply; `on_text` gets visible text as it grows (the whole text so far).
 
         Raises:

@@ -128,7 +128,6 @@ class InboundMessage:
     sent_us: int | None = None
     lane: str = ""  # empty: the address's own lane
     reply_to: str = ""  # the platform message an answer should reply to; empty: none
-    group_id: str = ""  # an album's id: rows with the same one become one turn
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -32,9 +32,7 @@ class QuietHours:
             if not 0 <= minute < MINUTES_PER_DAY:
                 raise ScheduleError(f"quiet_hours: minute {minute} is not within a day.")
         if self.start_minute == self.end_minute:
-            raise ScheduleError(
-                "quiet_hours: start and end are equal, which is either nothing or the whole day."
-            )
+            raise ScheduleError("quiet_hours: start and end are equal, which is either nothing or the whole day.")
 
     @classmethod
     def parse(cls, text: str) -> QuietHours:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from textwrap import shorten
 from typing import Any
 
-from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, OutboundMessage, ToolCall, Usage
+from bot.messages import Address, ChatType, InboundMessage, Origin, OutboundMessage, ToolCall, Usage
 from bot.schedule import Schedule
 
 Message = dict[str, Any]
@@ -100,19 +101,11 @@ class QueuedMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallKey:
-    """Identity of a tool call; rows written under it exist once, however often the call is run."""
-
-    turn_id: int
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """A claimed turn: proof of a lease, to be shown with every write (`owner`, `fence`).
 
-    `attempt` counts claims from 1. `step` is the number of steps already recorded; above 0, or with
-    `attempt` above 1, the turn is being resumed.
+    `attempt` counts claims from 1; above 1 the turn is being resumed. `step` is the number of steps already
+    recorded, `has_rows` says that its user message is in the session's history already.
     """
 
     id: int
@@ -123,6 +116,7 @@ class Turn:
     attempt: int
     step: int
     messages: tuple[QueuedMessage, ...]
+    has_rows: bool = False
     zone: str = ""  # the sender's own time zone; empty: the configured default
     language: str = ""
     draft_id: str = ""
@@ -144,24 +138,22 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
-    """A tool call of a turn with its result, if it has one. `result` is JSON-ready content of a tool message."""
-
-    call: ToolCall
-    step: int
-    position: int
-    state: CallState
-    result: str = ""
-    is_error: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
     """The outcome of one call, as recorded and as the model will see it."""
 
     call_id: str
     text: str
     is_error: bool = False
+    blocks: tuple[Message, ...] = ()  # content blocks beside the text, such as images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """A tool call of a turn and, once it is done, its result."""
+
+    call: ToolCall
+    state: CallState
+    result: CallResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +235,7 @@ class Job:
     @property
     def title(self) -> str:
         """A short human name: the name, else the beginning of the text."""
-        return self.name or (self.text if len(self.text) <= 60 else self.text[:57] + "…")
+        return self.name or shorten(self.text, width=60, placeholder="…")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,9 +288,3 @@ class StoreStatus:
     jobs_active: int
     dead_letters: tuple[DeadLetter, ...]
     dead_letter_count: int
-
-
-def attachment_to_json(item: Attachment) -> dict[str, Any]:
-    """Return the stored form of an attachment, without empty fields."""
-    fields = ("kind", "name", "mime", "size_bytes", "ref", "path", "error")
-    return {key: value for key in fields if (value := getattr(item, key)) not in ("", None)}

@@ -94,9 +94,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         load_zone(self.zone)
-        own = [
-            name for names in _FIELDS_BY_KIND.values() for name in names if getattr(self, name) is not None
-        ]
+        own = [name for names in _FIELDS_BY_KIND.values() for name in names if getattr(self, name) is not None]
         if tuple(own) != _FIELDS_BY_KIND[self.kind]:
             raise ScheduleError(f"The fields of this schedule do not fit its kind {self.kind}.")
         if self.every_s is not None and self.every_s < 1:
@@ -213,17 +211,11 @@ class Schedule:
         """
         for name, wanted in _JSON_TYPES.items():
             value = data.get(name)
-            if value is not None and (
-                not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))
-            ):
-                raise ScheduleError(
-                    f"stored schedule: {name} is {shown(value)}, which is not a {wanted.__name__}."
-                )
+            if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
+                raise ScheduleError(f"stored schedule: {name} is {shown(value)}, which is not a {wanted.__name__}.")
         kind, zone, quiet = data.get("kind"), data.get("zone"), data.get("quiet")
         if kind not in list(ScheduleKind) or zone is None:
-            raise ScheduleError(
-                f"stored schedule: kind {shown(kind)} and zone {shown(zone)} are no schedule."
-            )
+            raise ScheduleError(f"stored schedule: kind {shown(kind)} and zone {shown(zone)} are no schedule.")
         return cls(
             kind=ScheduleKind(kind),
             zone=zone,
@@ -325,9 +317,7 @@ class _Wanted:
         if every_seconds is not None:
             every_s = _whole("every_seconds", every_seconds, least=1, most=_MAX_AHEAD_S)
             if every_s < self.min_interval_s:
-                raise ScheduleError(
-                    f"every_seconds: {every_s} is below the minimum of {self.min_interval_s}."
-                )
+                raise ScheduleError(f"every_seconds: {every_s} is below the minimum of {self.min_interval_s}.")
             return Schedule(kind=ScheduleKind.EVERY, zone=zone, every_s=every_s, anchor_us=self.now_us)
         if not isinstance(cron_expr, str):
             raise ScheduleError(f"cron_expr: {shown(cron_expr)} is not text.")
@@ -353,12 +343,8 @@ class _Wanted:
             return
         if replace(schedule, until_us=None).next_after(self.now_us) is not None:
             raise ScheduleError("until: that is before the first occurrence.")
-        if schedule.quiet is not None and replace(schedule, urgent=True, until_us=None).next_after(
-            self.now_us
-        ):
-            raise ScheduleError(
-                f"quiet_hours: every occurrence falls into {schedule.quiet}, so it would never speak."
-            )
+        if schedule.quiet is not None and replace(schedule, urgent=True, until_us=None).next_after(self.now_us):
+            raise ScheduleError(f"quiet_hours: every occurrence falls into {schedule.quiet}, so it would never speak.")
         raise ScheduleError("This schedule has no occurrence in the future.")
 
 
@@ -377,9 +363,7 @@ def _number(field: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ScheduleError(f"{field}: {shown(value)} is not a number of seconds.")
     if not 0 < value <= _MAX_AHEAD_S:  # also false for nan
-        raise ScheduleError(
-            f"{field}: {shown(value)} is not between 0 and 100 years ({_MAX_AHEAD_S} seconds)."
-        )
+        raise ScheduleError(f"{field}: {shown(value)} is not between 0 and 100 years ({_MAX_AHEAD_S} seconds).")
     return value
 
 
@@ -387,9 +371,7 @@ def _whole(field: str, value: float, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ScheduleError(f"{field}: {shown(value)} is not a number of seconds.")
     if not least <= value <= most or value != int(value):
-        raise ScheduleError(
-            f"{field}: {shown(value)} is not a whole number of seconds from {least} to {most}."
-        )
+        raise ScheduleError(f"{field}: {shown(value)} is not a whole number of seconds from {least} to {most}.")
     return int(value)
 
 

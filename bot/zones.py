@@ -76,9 +76,7 @@ def _hint(name: object) -> str:
     import difflib  # late: 11 ms that only a wrong name needs to pay
 
     wanted = name.strip().lower().replace(" ", "_")[:100] if isinstance(name, str) else ""
-    places = {
-        key: value for key, value in _names_by_folded().items() if "/" in key and not key.startswith("etc/")
-    }
+    places = {key: value for key, value in _names_by_folded().items() if "/" in key and not key.startswith("etc/")}
     by_city = {key.rpartition("/")[2]: value for key, value in places.items()}
     close: list[str] = []
     if wanted:
