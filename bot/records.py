@@ -207,7 +207,6 @@ class NewJob:
     name: str = ""
     max_runs: int | None = None
     catch_up: bool = True
-    reply_to: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +227,6 @@ class Job:
     runs: int
     max_runs: int | None
     catch_up: bool
-    reply_to: str
     last_state: str = ""
     last_error: str = ""
 

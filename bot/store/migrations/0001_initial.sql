@@ -134,7 +134,6 @@ CREATE TABLE jobs (
     runs       INTEGER NOT NULL DEFAULT 0,
     max_runs   INTEGER,
     catch_up   INTEGER NOT NULL,
-    reply_to   TEXT NOT NULL,
     last_state TEXT NOT NULL DEFAULT '',
     last_error TEXT NOT NULL DEFAULT ''
 ) STRICT;
