@@ -141,9 +141,7 @@ def test_a_bad_field_is_named_with_its_value(expression: str, field: str, value:
 
 @pytest.mark.parametrize(("expression", "count"), [("0 * * * * *", 6), ("0 0 12 * * 1 2026", 7)])
 def test_a_field_for_seconds_or_year_is_refused_with_a_hint(expression: str, count: int) -> None:
-    with pytest.raises(
-        ScheduleError, match=rf"has {count} fields; it must have 5.*Leave out seconds and year"
-    ):
+    with pytest.raises(ScheduleError, match=rf"has {count} fields; it must have 5.*Leave out seconds and year"):
         parse_crontab(expression)
 
 
@@ -185,9 +183,7 @@ def test_the_search_ends_with_the_year_2400() -> None:
         ("0 0,23 * * 0,1", 60),
     ],
 )
-def test_the_shortest_gap_counts_the_way_over_midnight_when_both_days_match(
-    expression: str, minutes: int
-) -> None:
+def test_the_shortest_gap_counts_the_way_over_midnight_when_both_days_match(expression: str, minutes: int) -> None:
     assert parse_crontab(expression).shortest_gap_min(START) == minutes
 
 
@@ -253,9 +249,7 @@ def parsed(expression: str) -> tuple[Crontab | None, str]:
 
 
 NAMES = ("minute", "hour", "day", "month", "weekday")
-MOMENTS = st.datetimes(wall("2024-01-01"), wall("2040-01-01")).map(
-    lambda m: m.replace(second=0, microsecond=0)
-)
+MOMENTS = st.datetimes(wall("2024-01-01"), wall("2040-01-01")).map(lambda m: m.replace(second=0, microsecond=0))
 
 
 @settings(max_examples=60, deadline=None)
@@ -271,9 +265,7 @@ def test_every_reading_of_two_days_is_what_a_minute_by_minute_scan_finds(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    parts=st.fixed_dictionaries({name: fields(name) for name in ("day", "month", "weekday")}), start=MOMENTS
-)
+@given(parts=st.fixed_dictionaries({name: fields(name) for name in ("day", "month", "weekday")}), start=MOMENTS)
 def test_every_date_of_two_years_is_what_a_day_by_day_scan_finds(
     parts: dict[str, tuple[str, set[int]]], start: datetime
 ) -> None:

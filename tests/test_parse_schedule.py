@@ -47,9 +47,7 @@ def test_until_before_the_first_occurrence_is_refused() -> None:
 
 
 def test_a_past_or_dateless_until_is_refused_by_name() -> None:
-    assert refusal(every_seconds=3600, until="2025-02-10T07:59").startswith(
-        "until: '2025-02-10T07:59' is in the past"
-    )
+    assert refusal(every_seconds=3600, until="2025-02-10T07:59").startswith("until: '2025-02-10T07:59' is in the past")
     assert "until: '2027-01-01' has no time of day" in refusal(every_seconds=3600, until="2027-01-01")
 
 
@@ -73,9 +71,7 @@ def test_not_exactly_one_way_to_say_when_is_refused(wanted: dict[str, Any]) -> N
     assert refusal(**wanted).startswith("Give exactly one of at, in_seconds, every_seconds and cron_expr.")
 
 
-@pytest.mark.parametrize(
-    "value", [0, -5, True, float("inf"), float("-inf"), float("nan"), 1e300, 10**30, "60", [60]]
-)
+@pytest.mark.parametrize("value", [0, -5, True, float("inf"), float("-inf"), float("nan"), 1e300, 10**30, "60", [60]])
 @pytest.mark.parametrize("field", ["in_seconds", "every_seconds"])
 def test_a_number_that_is_no_sane_time_is_refused_by_name(field: str, value: Any) -> None:
     assert refusal(**{field: value}).startswith(f"{field}: ")

@@ -224,9 +224,7 @@ def test_a_one_shot_waits_for_the_end_of_the_window() -> None:
     schedule = make(at="2026-02-10T02:00", quiet_hours="22:00-06:00")
     end_us = us("2026-02-10T06:00+01:00")
     assert schedule.next_after(NOW) == end_us
-    assert (
-        schedule.next_after(us("2026-02-10T02:00+01:00")) == end_us
-    )  # its nominal time is no longer the due time
+    assert schedule.next_after(us("2026-02-10T02:00+01:00")) == end_us  # its nominal time is no longer the due time
     assert schedule.next_after(end_us) is None
 
 
@@ -273,9 +271,7 @@ def test_an_occurrence_whose_delay_is_running_is_still_found() -> None:
         nominal_us = replace(schedule, jitter_s=0).next_after(NOW)
         assert nominal_us is not None
         due_us = next(
-            due
-            for due in (schedule.next_after(NOW, str(i)) for i in range(99))
-            if due and due > nominal_us + US_PER_S
+            due for due in (schedule.next_after(NOW, str(i)) for i in range(99)) if due and due > nominal_us + US_PER_S
         )
         seed = next(str(i) for i in range(99) if schedule.next_after(NOW, str(i)) == due_us)
         assert schedule.next_after(nominal_us, seed) == due_us
@@ -302,9 +298,7 @@ def test_a_long_look_back_over_crowded_minutes_finds_the_next_occurrence() -> No
 
 
 def test_jitter_stays_out_of_quiet_hours_and_within_until() -> None:
-    schedule = make(
-        cron_expr="59 21 * * *", jitter_s=600, quiet_hours="22:00-06:00", until="2026-02-10T21:59"
-    )
+    schedule = make(cron_expr="59 21 * * *", jitter_s=600, quiet_hours="22:00-06:00", until="2026-02-10T21:59")
     for i in range(50):
         first_us = schedule.next_after(NOW, str(i))
         assert first_us is not None

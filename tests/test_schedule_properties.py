@@ -20,9 +20,7 @@ NOW = to_us(datetime.fromisoformat("2026-02-09T12:26Z"))
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
     zone = draw(
-        st.sampled_from(
-            ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "UTC"]
-        )
+        st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "UTC"])
     )
     hour, minute = draw(st.integers(0, 23)), draw(st.integers(0, 59))
     cron = draw(

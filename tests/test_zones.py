@@ -107,9 +107,7 @@ def test_local_text_shows_weekday_date_time_and_zone(instant: str, zone: str, te
         ("0001-01-01T00:00", "Asia/Tokyo", "0001-01-01T00:00+09:18:59"),
     ],
 )
-def test_a_wall_reading_becomes_an_instant_by_the_rule_for_clock_changes(
-    wall: str, zone: str, instant: str
-) -> None:
+def test_a_wall_reading_becomes_an_instant_by_the_rule_for_clock_changes(wall: str, zone: str, instant: str) -> None:
     assert wall_to_us(datetime.fromisoformat(wall), load_zone(zone)) == us(instant)
 
 
