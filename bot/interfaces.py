@@ -126,6 +126,9 @@ class History(Protocol):
     async def tail(self, session_id: int, *, limit_tokens: int) -> list[Message]:
         """Return the newest messages of a session that fit the limit (by estimate), oldest first."""
 
+    async def count(self, address: Address) -> int:
+        """Return how many messages the current session of an address holds."""
+
 
 class Outbox(Protocol):
     """Messages on their way out, ordered per (channel, chat, thread)."""

@@ -118,7 +118,6 @@ class Turn:
     messages: tuple[QueuedMessage, ...]
     has_rows: bool = False
     zone: str = ""  # the sender's own time zone; empty: the configured default
-    language: str = ""
     draft_id: str = ""
 
     @property
@@ -259,7 +258,6 @@ class Person:
     channel: str
     user_id: str
     zone: str = ""
-    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

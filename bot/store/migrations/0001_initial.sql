@@ -172,8 +172,7 @@ CREATE INDEX subagents_running ON subagents (channel, chat_id) WHERE state = 'ru
 CREATE TABLE people (
     channel  TEXT NOT NULL,
     user_id  TEXT NOT NULL,
-    zone     TEXT NOT NULL DEFAULT '',
-    language TEXT NOT NULL DEFAULT '',
+    zone     TEXT NOT NULL,
     PRIMARY KEY (channel, user_id)
 ) STRICT, WITHOUT ROWID;
 
