@@ -239,8 +239,9 @@ def tool_parameters(schema: dict[str, Any]) -> Callable[[type[_ToolT]], type[_To
         def parameters(self: Tool) -> dict[str, Any]:  # noqa: ARG001 - the schema is the class's
             return copy.deepcopy(kept)
 
-        cls.parameters = property(parameters, doc="JSON Schema of the arguments object.")  # type: ignore[assignment]
-        cls.__abstractmethods__ = frozenset(cls.__abstractmethods__ - {"parameters"})  # type: ignore[attr-defined]
+        # By setattr: to the type checker the abstract property is a member that nobody assigns to.
+        setattr(cls, "parameters", property(parameters, doc="JSON Schema of the arguments object."))  # noqa: B010
+        cls.__abstractmethods__ = frozenset(cls.__abstractmethods__ - {"parameters"})
         return cls
 
     return attach

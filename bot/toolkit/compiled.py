@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from bot.toolkit.casting import Caster, OutOfWorkError
 from bot.toolkit.measure import NotJsonError, Size, measure
-from bot.toolkit.schema_index import MAX_SCHEMA_DEPTH, Node, SchemaIndex, SchemaError
+from bot.toolkit.schema_index import MAX_SCHEMA_DEPTH, Node, SchemaError, SchemaIndex
 from bot.toolkit.violations import MAX_MESSAGES, explain
 
 MAX_WEIGHT = 200_000

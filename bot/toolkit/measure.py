@@ -54,7 +54,7 @@ def measure(value: Any) -> Size:
     """Return the size of a JSON value.
 
     Raises:
-        NotJsonError: nested deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, a key that is no string, a
+        NotJsonError: nested deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, a key that is no text, a
             number that JSON does not have (NaN, infinity), a lone surrogate, or a type that is not JSON's.
     """
     values = chars = 0
