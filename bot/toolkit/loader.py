@@ -128,8 +128,13 @@ class ToolLoader:
                 raise ToolLoadError(f"{_file_of(cls)}: {cls.__name__}: {registry.set_aside[tool.name]}")
             loaded.append(tool.name)
         for name, cls in self._discover_plugins().items():
-            added = self._add_plugin(name, cls, ctx, registry, scope, reserved | set(registry.tool_names))
-            loaded.extend(added)
+            tool = self._create_plugin(name, cls, ctx, scope)
+            if tool is not None and self._may_register(name, tool, reserved | set(registry.tool_names)):
+                registry.register(tool)
+                if tool.name in registry.set_aside:
+                    self._fail(name, registry.set_aside[tool.name])
+                else:
+                    loaded.append(tool.name)
         return loaded
 
     def _create_builtin(self, cls: type[Tool], ctx: Any, scope: str, reserved: set[str]) -> Tool | None:
@@ -146,29 +151,29 @@ class ToolLoader:
             ) from exc
         return None if tool.name in self._disabled else tool
 
-    def _add_plugin(
-        self, point: str, cls: type[Tool], ctx: Any, registry: ToolRegistry, scope: str, taken: set[str]
-    ) -> list[str]:
+    def _create_plugin(self, point: str, cls: type[Tool], ctx: Any, scope: str) -> Tool | None:
         try:
             if scope not in cls._scopes or not cls.enabled(ctx):
-                return []
+                return None
             tool = cls.create(ctx)
-            name = tool.name
+            name: Any = tool.name
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
             self._fail(point, f"cannot be created: {failure_text(exc)}")
-            return []
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            self._fail(point, f"its tool name {name!r} is not of the form [A-Za-z_][A-Za-z0-9_-]*")
-        elif name in taken:
-            self._fail(point, f"its tool name '{name}' is taken; a plugin never replaces another tool")
-        elif name not in self._disabled:
-            registry.register(tool)
-            if name not in registry.set_aside:
-                return [name]
-            self._fail(point, registry.set_aside[name])
-        return []
+            return None
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            return tool
+        self._fail(point, f"its tool name {name!r} is not of the form [A-Za-z_][A-Za-z0-9_-]*")
+        return None
+
+    def _may_register(self, point: str, tool: Tool, taken: set[str]) -> bool:
+        if tool.name in self._disabled:
+            return False
+        if tool.name in taken:
+            self._fail(point, f"its tool name '{tool.name}' is taken; a plugin never replaces another tool")
+            return False
+        return True
 
     def _load_plugin(self, point: EntryPoint) -> type[Tool] | None:
         try:
