@@ -1,0 +1,1 @@
+"""Model providers: whatever answers a turn. Nothing here stores, schedules or sends."""
