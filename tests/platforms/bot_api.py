@@ -65,7 +65,7 @@ class BotApi(LoopbackServer, People):
         self.token = token
         self.faults = Faults()
         self.sent: list[Call] = []  # one record per message the bot put into a chat, in order
-        self.all_calls: list[Call] = []  # every call but getUpdates, refused ones included
+        self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
     @property
     def url(self) -> str:
@@ -81,6 +81,11 @@ class BotApi(LoopbackServer, People):
     def confirmed_offset(self) -> int:
         """Every update below this id was confirmed by the bot."""
         return self.updates.confirmed_offset
+
+    @property
+    def poll_count(self) -> int:
+        """How many getUpdates calls began so far; an open one counts already."""
+        return self.updates.poll_count
 
     @property
     def username(self) -> str:
@@ -158,6 +163,7 @@ class BotApi(LoopbackServer, People):
                 gone = lambda: request.transport is None or request.transport.is_closing()  # noqa: E731
                 ignore = fault is not None and fault.ignore_offset
                 body = await self.updates.poll(call.params, ignore_offset=ignore, gone=gone)
+                self._record(method, call)
                 return web.Response(body=body, headers=_JSON_HEADERS)
             if name in {"setwebhook", "deletewebhook", "getwebhookinfo"}:
                 result: Any = self._webhook(name, call.params)

@@ -7,6 +7,7 @@ platform's own business.
 from __future__ import annotations
 
 import asyncio
+import signal
 from asyncio import Task
 from collections.abc import Callable
 from typing import Self, TypeVar
@@ -135,6 +136,9 @@ def cut(request: web.BaseRequest) -> web.Response:
 
 async def serve_until_interrupted(server: LoopbackServer, announce: Callable[[], str]) -> None:
     """Run a server by hand: print its address and stay until the process is interrupted."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server:
         print(announce(), flush=True)
-        await asyncio.Event().wait()
+        await stop.wait()

@@ -163,17 +163,28 @@ class OpenAIApi(LoopbackServer):
         response = web.StreamResponse(headers={**_SSE_HEADERS, **reply.headers})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        for count, event in enumerate(answer.events()):
-            if count == reply.cut_after:
-                _hang_up(request)
-                return response
-            if count == reply.stall_after:
-                await _silence(reply)
-            if reply.drip_s:
-                await asyncio.sleep(reply.drip_s)
-            await response.write(event)
+        content = list(answer.content_events())
+        # A count beyond the content still strikes, before the events that end the stream.
+        pause_at = len(content) if reply.cut_after is None else min(reply.cut_after, len(content))
+        if reply.stall_after is not None:
+            pause_at = min(reply.stall_after, pause_at)
+        for event in content[:pause_at]:
+            await _write(response, event, reply.drip_s)
+        if reply.stall_after is not None:
+            await _silence(reply)
+        if reply.cut_after is not None:
+            _hang_up(request)
+            return response
+        for event in (*content[pause_at:], *answer.closing_events()):
+            await _write(response, event, reply.drip_s)
         await response.write_eof()
         return response
+
+
+async def _write(response: web.StreamResponse, event: bytes, wait_s: float) -> None:
+    if wait_s:
+        await asyncio.sleep(wait_s)
+    await response.write(event)
 
 
 async def _silence(reply: Reply) -> None:

@@ -78,8 +78,8 @@ class Answer:
         encoded = orjson.dumps(body)
         return encoded[: len(encoded) // 2] if self.reply.broken_json else encoded
 
-    def events(self) -> Iterator[bytes]:
-        """Yield the server-sent events of a stream, [DONE] included where it comes."""
+    def content_events(self) -> Iterator[bytes]:
+        """Yield the server-sent events of a stream up to its end."""
         reply = self.reply
         if reply.empty_choices:
             yield self._event([])
@@ -99,8 +99,11 @@ class Answer:
         yield from self._call_events()
         if reply.error_stream is not None:
             yield b"data: " + orjson.dumps({"error": dict(reply.error_stream)}) + b"\n\n"
-            return
-        if reply.end_without_finish:
+
+    def closing_events(self) -> Iterator[bytes]:
+        """Yield what ends a stream: finish_reason, usage, [DONE]."""
+        reply = self.reply
+        if reply.end_without_finish or reply.error_stream is not None:
             return
         if not reply.no_finish_reason:
             yield self._delta({}, self.finish_reason)
