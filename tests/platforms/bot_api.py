@@ -28,7 +28,7 @@ from tests.platforms.bot_api_objects import Call, Json, RefusalError, bad_reques
 from tests.platforms.bot_api_people import People
 from tests.platforms.bot_api_updates import UpdateQueue
 from tests.platforms.bot_api_world import World
-from tests.platforms.loopback import LoopbackServer, cut, serve_until_interrupted
+from tests.platforms.loopback import LoopbackServer, cut, encode_json, serve_until_interrupted
 
 _SENDS = frozenset(name for name in METHODS if name.startswith("send") and name != "sendchataction")
 _JSON_FIELDS = frozenset(
@@ -112,7 +112,7 @@ class BotApi(LoopbackServer, People):
         """See `LoopbackServer.handle`."""
         path = unquote(request.path)
         if path.startswith(f"/file/bot{self.token}/"):
-            return self._download(path.removeprefix(f"/file/bot{self.token}/"))
+            return await self._download(request, path.removeprefix(f"/file/bot{self.token}/"))
         if not path.startswith("/bot"):
             return _answer(RefusalError(404, "Not Found"))
         token, _, method = path[4:].partition("/")
@@ -173,7 +173,7 @@ class BotApi(LoopbackServer, People):
             self._record(method, call, error=refusal.description)
             return _answer(refusal)
         self._record(method, call)
-        return web.Response(body=orjson.dumps({"ok": True, "result": result}), headers=_JSON_HEADERS)
+        return web.Response(body=encode_json({"ok": True, "result": result}), headers=_JSON_HEADERS)
 
     def _webhook(self, name: str, params: Json) -> Any:
         if name == "getwebhookinfo":
@@ -213,7 +213,13 @@ class BotApi(LoopbackServer, People):
         if not error and method.lower() in _SENDS:
             self.sent.extend(records)
 
-    def _download(self, path: str) -> web.Response:
+    async def _download(self, request: web.BaseRequest, path: str) -> web.Response:
+        call = Request({"file_path": path})
+        fault = self.faults.strike("file", None)
+        if fault is not None and (early := await self._before(request, "file", call, fault)) is not None:
+            return early
+        self._record("file", call)
+        self.bell.ring()
         for stored, content, _ in self.world.files.values():
             if stored == path:
                 return web.Response(body=content, content_type="application/octet-stream")
@@ -254,7 +260,7 @@ def _answer(refusal: RefusalError) -> web.Response:
     headers = dict(_JSON_HEADERS)
     if refusal.parameters and "retry_after" in refusal.parameters:
         headers["Retry-After"] = str(refusal.parameters["retry_after"])
-    return web.Response(body=orjson.dumps(refusal.body()), status=refusal.status, headers=headers)
+    return web.Response(body=encode_json(refusal.body()), status=refusal.status, headers=headers)
 
 
 def main() -> None:

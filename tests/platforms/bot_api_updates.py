@@ -11,11 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from tests.platforms.bot_api_faults import OTHER_POLLER
 from tests.platforms.bot_api_objects import Json, RefusalError
-from tests.platforms.loopback import Bell
+from tests.platforms.loopback import Bell, encode_json
 
 _EMPTY = b'{"ok":true,"result":[]}'
 _NOT_BY_DEFAULT = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
@@ -40,7 +38,7 @@ class UpdateQueue:
         update_id = self.take_id(update_id)
         wanted = kind in self.allowed if self.allowed else kind not in _NOT_BY_DEFAULT
         if wanted:
-            self.push_encoded(update_id, orjson.dumps({"update_id": update_id, kind: value}))
+            self.push_encoded(update_id, encode_json({"update_id": update_id, kind: value}))
         return update_id
 
     def push_encoded(self, update_id: int, encoded: bytes) -> None:

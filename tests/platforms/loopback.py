@@ -7,11 +7,13 @@ platform's own business.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from asyncio import Task
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+import orjson
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
@@ -125,6 +127,14 @@ class LoopbackServer:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.go_down()
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a value as JSON; a lone surrogate becomes its escape, as platforms send it."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # what orjson says to a text that has no UTF-8 form
+        return json.dumps(value).encode()
 
 
 def cut(request: web.BaseRequest) -> web.Response:

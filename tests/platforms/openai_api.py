@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.platforms.loopback import LoopbackServer, cut, serve_until_interrupted
+from tests.platforms.loopback import LoopbackServer, cut, encode_json, serve_until_interrupted
 from tests.platforms.openai_endpoint import Endpoint, error, error_for
 from tests.platforms.openai_rules import check_request
 from tests.platforms.openai_script import Json, Reply, Rule, Script, last_user_text
@@ -199,7 +199,7 @@ def _hang_up(request: web.BaseRequest) -> None:
 
 
 def _json(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
-    encoded = orjson.dumps(dict(body))
+    encoded = encode_json(dict(body))
     return web.Response(
         status=status, body=encoded, headers={"Content-Type": "application/json", **(headers or {})}
     )
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--no-validate", action="store_true", help="switch the request rules off")
     options = parser.parse_args()
-    api = OpenAIApi(port=options.port, validate=not options.no_validate)
+    api = OpenAIApi(port=options.port, validate=not options.no_validate, record=False)
     asyncio.run(serve_until_interrupted(api, lambda: api.url))
 
 

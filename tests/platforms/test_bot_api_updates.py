@@ -160,6 +160,16 @@ async def test_a_person_writes_with_command_mention_and_reply(api: BotApi, bot: 
         api.user_says(CHAT, "x", reply_to=9)
 
 
+async def test_text_without_a_utf8_form_arrives_escaped(api: BotApi, bot: Bot) -> None:
+    api.user_says(CHAT, "a\x00b \ud83d")
+    update = (await bot.get_updates())[0]
+    assert update.message is not None
+    assert update.message.text == "a\x00b \ud83d"
+    message = await bot.send_message(CHAT, "x", reply_to_message_id=1)
+    assert message.reply_to_message is not None
+    assert message.reply_to_message.text == "a\x00b \ud83d"
+
+
 async def test_a_person_sends_an_album_and_edits_its_caption(api: BotApi, bot: Bot) -> None:
     api.user_says(CHAT, photo=b"1", caption="@dutiful_test_bot look", media_group_id="g", date=1_700_000_000)
     api.user_says(CHAT, photo=b"2", media_group_id="g", message_id=9)
@@ -275,6 +285,15 @@ async def test_a_slow_call_is_done_after_its_client_gave_up(api: BotApi, bot: Bo
         await bot.send_message(CHAT, "late", read_timeout=0.05)
     gate.set()
     await api.wait_for(lambda: api.texts(CHAT) == ["late"])
+
+
+async def test_the_download_of_a_file_can_fail(api: BotApi, bot: Bot) -> None:
+    file = await bot.get_file(api.add_file(b"content", "a.txt"))
+    api.faults.add(bad_gateway("file"))
+    with pytest.raises(NetworkError):
+        await file.download_as_bytearray()
+    assert bytes(await file.download_as_bytearray()) == b"content"
+    assert [call.ok for call in api.calls("file")] == [False, True]
 
 
 async def test_a_lasting_fault_ends_when_it_is_removed(api: BotApi, bot: Bot) -> None:

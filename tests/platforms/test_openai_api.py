@@ -263,6 +263,11 @@ async def test_odd_chunks_without_choices_or_delta_leave_the_text_whole(
     assert text_of(chunks) == "whole"
 
 
+async def test_half_a_surrogate_pair_arrives_escaped(api: OpenAIApi, client: AsyncOpenAI) -> None:
+    api.script.append(Reply(text="\U0001f642", chunks=["\ud83d", "\ude42"]))
+    assert text_of([chunk async for chunk in await stream(client)]) == "\ud83d\ude42"
+
+
 async def test_dripping_sends_the_chunks_apart(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script.append(Reply(text="slowly", drip_s=0.001))
     assert text_of([chunk async for chunk in await stream(client)]) == "slowly"
