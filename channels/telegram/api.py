@@ -166,7 +166,7 @@ class BotApi:
             case SdkChatMigrated():
                 return ChatMigrated(text, new_chat_id=str(exc.new_chat_id))
             case InvalidToken() | EndPointNotFound():
-                return ChannelAuthError(text)
+                return ChannelAuthError(f"Telegram refuses the token ({method})")
             case Conflict():
                 return PollConflict(text)
             case Forbidden():
