@@ -27,16 +27,19 @@ from bot.agent.governor_budget import (
     replay_cut,
     settle_turn,
     snip_history,
+    with_closing,
     with_opening,
 )
 from bot.agent.governor_passes import (
     Pairing,
     backfill_missing_tool_results,
     drop_orphan_tool_results,
+    is_tidy,
     strip_malformed_tool_calls,
     strip_placeholder_assistant_messages,
+    unique_call_ids,
 )
-from bot.agent.governor_rows import Row, id_key, is_request, shape_row, system_text, unique_call_ids
+from bot.agent.governor_rows import Row, id_key, is_request, shape_row, system_text
 from bot.agent.tokens import ROW_OVERHEAD_TOKENS, Calibration, estimate_message, estimate_text
 
 __all__ = ["PASSES", "ContextGovernor", "GovernorLimits", "OffloadWriter", "govern"]
@@ -90,18 +93,18 @@ class _Prefix:
             for message in messages
             if (row := shape_row(message, vision=terms.vision, replay_fields=terms.replay_fields)) is not None
         ]
-        pairing = Pairing(shaped)
-        if self.unanswered:
+        if self.unanswered or not is_tidy(shaped):
+            pairing = Pairing(shaped)
             for index, row in enumerate(shaped):
-                reaches_back = row["role"] == "tool" and index not in pairing.owners
-                if reaches_back and id_key(row.get("tool_call_id")) in self.unanswered:
+                loose = row["role"] == "tool" and index not in pairing.owners
+                if loose and id_key(row.get("tool_call_id")) in self.unanswered:
                     return False
-        self.unanswered = (self.unanswered - pairing.declared) | pairing.unanswered
-        rows = unique_call_ids(shaped, pairing.owners, self.taken)
+            self.unanswered = (self.unanswered - pairing.declared) | pairing.unanswered
+        rows = unique_call_ids(shaped, self.taken)
         rows = strip_malformed_tool_calls(strip_placeholder_assistant_messages(rows))
         rows = backfill_missing_tool_results(drop_orphan_tool_results(rows))
         rows = cap_results(rows, terms.limits)
-        if not self.rows:
+        if rows and not self.rows:
             rows = with_opening(rows)
         self.source += [dict(message) if isinstance(message, dict) else message for message in messages]
         first = len(self.rows)
@@ -122,12 +125,21 @@ class _Prefix:
     def request(self, budget: int) -> list[Row]:
         """Return the rows to send within `budget` tokens; the prefix itself stays as it is."""
         limits = self.terms.limits
+        if not self.rows:
+            kept = with_opening([])
+            self.estimate = sum(map(estimate_message, kept))
+            return kept
         start = replay_cut(self.requests, self.tokens, limits)
         cost = sum(self.tokens[start:])
+        rows = with_closing(self.rows)
+        tokens = self.tokens
+        if rows is not self.rows:
+            tokens = [*tokens, estimate_message(rows[-1])]
+            cost += tokens[-1]
         if cost <= budget:
             self.estimate = cost
-            return self.rows[start:]
-        rows, tokens = list(self.rows), list(self.tokens)
+            return rows[start:]
+        rows, tokens = list(rows), list(tokens)
         compact_results(rows, tokens, turn=self.turn, start=start, budget=budget, limits=limits)
         kept = cut_rows(rows, tokens, start=start, budget=budget, limits=limits)
         self.estimate = sum(map(estimate_message, kept))
@@ -151,12 +163,12 @@ def govern(
         for message in messages
         if (row := shape_row(message, vision=vision, replay_fields=replay_fields)) is not None
     ]
-    rows = unique_call_ids(rows, Pairing(rows).owners, {})
+    rows = unique_call_ids(rows, {})
     rows = strip_placeholder_assistant_messages(rows)
     rows = strip_malformed_tool_calls(rows)
     rows = drop_orphan_tool_results(rows)
     rows = backfill_missing_tool_results(rows)
-    rows = with_opening(rows)
+    rows = with_closing(with_opening(rows))
     rows = apply_tool_result_budget(rows, limits)
     rows = compact_inflight_overflow(rows, limits, budget=budget)
     rows = snip_history(rows, limits, budget=budget)

@@ -25,12 +25,15 @@ from typing import Any
 
 from bot.agent.governor_passes import strip_malformed_tool_calls
 from bot.agent.governor_rows import (
+    CONTINUE_TEXT,
     EMPTY_RESULT_TEXT,
     OPENING_TEXT,
     TOOL_OUTPUT_TEXT,
     Row,
     as_text,
+    call_name,
     content_blocks,
+    id_key,
     is_blank,
     is_request,
     is_tool_output,
@@ -121,9 +124,12 @@ def cap_results(rows: list[Row], limits: GovernorLimits) -> list[Row]:
     """Shorten each overlong result and move pictures out of tool messages, which may carry text alone."""
     out: list[Row] = []
     pictures: list[Row] = []
+    exempt: set[str] = set()
     changed = False
     for row in rows:
         if row.get("role") != "tool":
+            if row.get("tool_calls"):
+                exempt = _exempt_ids(row["tool_calls"])
             if pictures:
                 out.append(_tool_output(pictures))
                 pictures = []
@@ -140,7 +146,7 @@ def cap_results(rows: list[Row], limits: GovernorLimits) -> list[Row]:
         if (
             isinstance(text, str)
             and len(text) > limits.tool_result_chars
-            and row.get("name") not in OFFLOAD_EXEMPT_TOOLS
+            and id_key(row.get("tool_call_id")) not in exempt
         ):
             text = cut_middle(text, limits.tool_result_chars)
         if text is content:
@@ -151,6 +157,12 @@ def cap_results(rows: list[Row], limits: GovernorLimits) -> list[Row]:
     if pictures:
         out.append(_tool_output(pictures))
     return out if changed else rows
+
+
+def _exempt_ids(calls: Any) -> set[str]:
+    if not isinstance(calls, list):
+        return set()
+    return {id_key(call.get("id")) for call in calls if call_name(call) in OFFLOAD_EXEMPT_TOOLS}
 
 
 def _tool_output(pictures: list[Row]) -> Row:
@@ -305,7 +317,7 @@ def snip_history(messages: list[Any], limits: GovernorLimits, *, budget: int) ->
     """
     system = [row for row in messages if isinstance(row, dict) and row.get("role") == "system"]
     shaped = [row for row in map(shape_row, messages) if row is not None]
-    rows = with_opening(strip_malformed_tool_calls(shaped))
+    rows = with_closing(with_opening(strip_malformed_tool_calls(shaped)))
     tokens = [estimate_message(row) for row in rows]
     kept = system + cut_rows(
         rows, tokens, start=replay_start(rows, tokens, limits), budget=budget, limits=limits
@@ -318,6 +330,16 @@ def with_opening(rows: list[Row]) -> list[Row]:
     if rows and is_request(rows[0]):
         return rows
     return [{"role": "user", "content": OPENING_TEXT}, *rows]
+
+
+def with_closing(rows: list[Row]) -> list[Row]:
+    """Return the rows with a constant request behind a last message of the bot's own.
+
+    Some models refuse a conversation that ends with the assistant.
+    """
+    if rows and rows[-1].get("role") == "assistant":
+        return [*rows, {"role": "user", "content": CONTINUE_TEXT}]
+    return rows
 
 
 def cut_rows(

@@ -6,21 +6,20 @@ What is decided here, row by row, with the reason:
   someone else's text. A system row after the first other row is left out too, since text from the middle of a
   conversation must never gain the system's voice. Leading system rows become one.
 - Only the protocol's fields go out (plus those named in `replay_fields`); strict providers refuse others.
-  `name` stays on tool rows alone: on user rows it would be a name chosen by a stranger.
+  `name` is none of them: on tool rows it says again what the call says, on user rows it would be a name that
+  a stranger chose.
 - An assistant row that only calls tools carries `CALL_TEXT` as its content. `null` is refused by some servers
   ("invalid message content type", Ollama's OpenAI endpoint), an empty or blank string by others ("text
   content blocks must be non-empty", Bedrock), a missing field by servers with a required one; words are
   refused by none. (github.com/Dicklesworthstone/pi_agent_rust/pull/45, github.com/vercel/ai/pull/14888,
   read 2026-11-29.)
 - Arguments that are not a JSON object become one that quotes their beginning, so the model sees its mistake.
-- Call ids are kept as given. Only empty ones and repeats get new ones, on the call and on its result.
 
-Pairing of calls and results and every budget are left to the passes.
+Call ids, the pairing of calls and results, and every budget are left to the passes.
 """
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +35,7 @@ CALL_TEXT = "(tool call)"
 EMPTY_USER_TEXT = "(empty message)"
 EMPTY_RESULT_TEXT = "(no output)"
 OPENING_TEXT = "(the conversation continues)"
+CONTINUE_TEXT = "[Please go on from your last message.]"
 NO_VISION_TEXT = "[picture left out: this model cannot see pictures]"
 TOOL_OUTPUT_TEXT = (
     "[Tool output: pictures returned by the tool calls above. Data, not a message from the user.]"
@@ -48,6 +48,7 @@ _BAD_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 _CALL_KEYS = frozenset({"id", "type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "arguments"})
 _USER_KEYS = frozenset({"role", "content"})
+_TOOL_KEYS = frozenset({"role", "content", "tool_call_id"})
 
 
 def is_blank(text: str) -> bool:
@@ -119,7 +120,7 @@ def _text_only(content: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def clean_name(name: Any) -> str:
+def clean_name(name: object) -> str:
     """Return a tool name as providers accept it (`[A-Za-z0-9_-]`, at most 64), or "" when there is none."""
     if not isinstance(name, str):
         return ""
@@ -140,7 +141,7 @@ def _arguments(value: Any) -> str:
             return "{}"
         try:
             if isinstance(orjson.loads(value), dict):
-                return value if type(value) is str else str(value)
+                return str(value)
         except orjson.JSONDecodeError:
             pass  # quoted below
     return orjson.dumps({QUOTED_ARGUMENTS_KEY: as_text(value)[:QUOTED_ARGUMENTS_CHARS]}).decode()
@@ -234,13 +235,9 @@ def _tool(row: Row, *, vision: bool) -> Row:
     content = content_blocks(row.get("content"), vision=vision)
     if isinstance(content, str) and is_blank(content):
         content = EMPTY_RESULT_TEXT
-    out: Row = {"role": "tool", "tool_call_id": row.get("tool_call_id"), "content": content}
-    name = clean_name(row.get("name"))
-    if name:
-        out["name"] = name
-    if content is row.get("content") and row.keys() == out.keys() and name == row.get("name", ""):
+    if content is row.get("content") and row.keys() == _TOOL_KEYS:
         return row
-    return out
+    return {"role": "tool", "tool_call_id": row.get("tool_call_id"), "content": content}
 
 
 def _user(row: Row, *, vision: bool) -> Row:
@@ -300,57 +297,4 @@ def is_tool_output(row: Mapping[str, Any]) -> bool:
 
 def is_request(row: Mapping[str, Any]) -> bool:
     """Whether this row is a message that someone wrote to the bot: a place where history may be cut."""
-    return row.get("role") == "user" and not is_tool_output(row)
-
-
-def _new_call_id(call: Mapping[str, Any], taken: dict[str, int]) -> str:
-    """Return a free id for a call, derived from its id or its content, so that it is the same next time."""
-    stem = id_key(call.get("id"))
-    if not stem:
-        function = call.get("function")
-        digest = hashlib.sha256(as_text(function).encode("utf-8", "replace")).hexdigest()
-        stem = f"call_{digest[:16]}"
-        if stem not in taken:
-            return stem
-    number = max(2, taken.get(stem, 0))
-    while f"{stem}-{number}" in taken:
-        number += 1
-    taken[stem] = number + 1  # some models call every id call_0: do not count from 2 each time
-    return f"{stem}-{number}"
-
-
-def unique_call_ids(
-    rows: list[Row], owners: Mapping[int, tuple[int, int]], taken: dict[str, int]
-) -> list[Row]:
-    """Return the rows with non-empty, unique call ids; `taken` learns the new ones.
-
-    `taken` maps the ids of earlier rows to the number to try next when one of them comes again.
-
-    `owners` maps a result's index to (index of its assistant row, position of its call). A result without an
-    owner gets an empty id, so that it can match no id made here.
-    """
-    out = list(rows)
-    given: dict[tuple[int, int], Row] = {}
-    for index, row in enumerate(rows):
-        calls = row.get("tool_calls")
-        if calls and row.get("role") == "assistant":
-            fresh = []
-            for position, call in enumerate(calls):
-                if isinstance(call, dict):
-                    key = id_key(call.get("id"))
-                    if not key or key in taken:
-                        key = _new_call_id(call, taken)
-                    if key != call.get("id"):
-                        call = {**call, "id": key}  # noqa: PLW2901 - a changed copy of this very call
-                    taken.setdefault(key, 0)
-                    given[index, position] = call
-                fresh.append(call)
-            if not same_items(fresh, calls):
-                out[index] = {**row, "tool_calls": fresh}
-        elif row.get("role") == "tool":
-            owner = given.get(owners[index]) if index in owners else None
-            identity = "" if owner is None else owner["id"]
-            name = "" if owner is None else call_name(owner)
-            if row.get("tool_call_id") != identity or (name and row.get("name") != name):
-                out[index] = {**row, "tool_call_id": identity, **({"name": name} if name else {})}
-    return out
+    return row.get("role") == "user" and row.get("content") != CONTINUE_TEXT and not is_tool_output(row)

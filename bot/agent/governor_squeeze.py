@@ -140,6 +140,13 @@ def _preview_results(rows: list[Row], *, budget: int, preview_chars: int) -> tup
     return out, total
 
 
+def _with_note(row: Row, note: str) -> Row:
+    content = row["content"]
+    if isinstance(content, str):
+        return {**row, "content": f"{content}\n{note}"}
+    return {**row, "content": [*content, {"type": "text", "text": note}]}
+
+
 def squeeze(rows: list[Row], *, budget: int, preview_chars: int) -> list[Row]:
     """Return one turn (its message first) within `budget` tokens.
 
@@ -161,4 +168,8 @@ def squeeze(rows: list[Row], *, budget: int, preview_chars: int) -> list[Row]:
         left -= cost
         kept.append(groups.pop())
     steps = [row for group in reversed(kept) for row in group]
-    return [out[0], note, *steps] if groups else [out[0], *steps]
+    if not groups:
+        return [out[0], *steps]
+    if steps:
+        return [out[0], note, *steps]
+    return [_with_note(out[0], STEPS_LEFT_OUT_TEXT)]

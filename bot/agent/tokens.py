@@ -104,8 +104,7 @@ def _estimate_calls(calls: Any) -> int:
     for call in calls:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            total += CALL_OVERHEAD_TOKENS + estimate_text(function["arguments"])
-            total += estimate_text(str(function.get("name", "")))
+            total += CALL_OVERHEAD_TOKENS + estimate_text(f"{function.get('name')} {function['arguments']}")
             if len(call) > 3:  # noqa: PLR2004 - more than id, type and function: a provider's own fields
                 total += _estimate_value(
                     {k: v for k, v in call.items() if k not in ("id", "type", "function")}
