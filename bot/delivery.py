@@ -102,7 +102,7 @@ class Delivery:
             except StoreUnavailable as exc:
                 # The row stays `sending`; its lease runs out and it is looked at again.
                 _log.error("send could not be recorded", error=str(exc))
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
                 _log.exception("send failed unexpectedly")
                 await self._later(row, f"{type(exc).__name__}: {exc}")
             finally:
@@ -173,9 +173,7 @@ class Delivery:
             await self._outbox.settle(row.id, progress.sent_ids, uncertain=True)
             return
         _log.warning("send is uncertain, repeated once", error=str(exc))
-        await self._outbox.retry(
-            row.id, not_before_us=self._clock.now_us() + US_PER_S, error=str(exc), uncertain=True
-        )
+        await self._outbox.retry(row.id, not_before_us=self._clock.now_us() + US_PER_S, error=str(exc), uncertain=True)
 
     async def _later(self, row: OutboxRow, error: str, retry_after_s: float | None = None) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
@@ -185,6 +183,6 @@ class Delivery:
             await self._outbox.bury(row.id, error)
             return
         backoff_s = min(_BACKOFF_MAX_S, _BACKOFF_FIRST_S * 2 ** min(row.attempts, 10))
-        wait_s = retry_after_s if retry_after_s is not None else backoff_s * random.uniform(0.5, 1.0)
+        wait_s = retry_after_s if retry_after_s is not None else backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
         _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
         await self._outbox.retry(row.id, not_before_us=now_us + int(wait_s * US_PER_S), error=error)

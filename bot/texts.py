@@ -286,6 +286,11 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Das ist mir zu oft. Wähle einen längeren Abstand.",
         "间隔太短了,请选择更长的间隔。",
     ),
+    "offline.unsupported": (
+        "I understood that, but no schedule of mine can express it. Try two simpler reminders.",
+        "Das habe ich verstanden, aber so einen Rhythmus kann ich nicht. Versuche es mit zwei einfacheren Erinnerungen.",
+        "我听懂了,但无法安排这样的周期。请试试两个更简单的提醒。",
+    ),
     "offline.ambiguous": (
         "Which one? {candidates}",
         "Welche? {candidates}",

@@ -44,9 +44,7 @@ def test_a_channel_is_on_when_its_section_is_present(tmp_path: Path) -> None:
 # --- where the file is -----------------------------------------------------------------------------------
 
 
-def test_files_are_looked_for_in_the_documented_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_looked_for_in_the_documented_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home/.config/dutiful/config.toml"
     home.parent.mkdir(parents=True)
     home.touch()
@@ -131,9 +129,7 @@ def test_the_provider_follows_from_key_and_url_unless_it_is_named(tmp_path: Path
     assert load(tmp_path, "[llm]\napi_key = 'k'\nprovider = 'offline'").llm.provider == "offline"
 
 
-def test_data_lives_in_the_state_directory_then_xdg_then_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_lives_in_the_state_directory_then_xdg_then_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/xdg")
     assert load(tmp_path, "").bot.data_dir == Path("/xdg/dutiful")
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/dutiful:/var/lib/other")

@@ -64,9 +64,7 @@ def test_the_example_shows_every_key_of_every_core_section_with_its_default() ->
                 assert value == default, f"{name}.{key}"
 
 
-def test_the_example_is_valid_with_every_core_key_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_is_valid_with_every_core_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
     text = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", default_config_text().partition("# A channel is on")[0])
@@ -91,9 +89,7 @@ def test_the_example_shows_every_key_of_a_channel_and_is_valid(
     (cls,) = {
         value.config_cls
         for value in vars(module).values()
-        if isinstance(value, type)
-        and value.__module__.startswith(f"channels.{name}")
-        and hasattr(value, "config_cls")
+        if isinstance(value, type) and value.__module__.startswith(f"channels.{name}") and hasattr(value, "config_cls")
     }
     section = uncommented()["channels"][name]
     assert set(section) == set(cls.model_fields)

@@ -74,9 +74,7 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_named_with_file_key_and_problem(
-    tmp_path: Path, text: str, key: str, problem: str
-) -> None:
+def test_a_mistake_is_named_with_file_key_and_problem(tmp_path: Path, text: str, key: str, problem: str) -> None:
     assert problems(tmp_path, text) == [f"{key}: {problem}"]
 
 
@@ -172,9 +170,7 @@ def test_secrets_come_from_environment_file_credential_or_the_text_itself(
         "pass-word",
         "proxy-pw",
     }
-    assert not any(
-        secret in f"{config} {config.channels}" for secret in config.secrets() - {"pass-word", "proxy-pw"}
-    )
+    assert not any(secret in f"{config} {config.channels}" for secret in config.secrets() - {"pass-word", "proxy-pw"})
 
 
 @pytest.mark.parametrize(

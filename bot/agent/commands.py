@@ -43,7 +43,8 @@ def is_immediate(text: str) -> bool:
 class ReminderReader(Protocol):
     """Understands "in 10 minutes stretch"; returns the cron tool's arguments or why not (a text key)."""
 
-    def __call__(self, text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str: ...
+    def __call__(self, text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
+        """Return the arguments, or the key of the sentence that says why there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Commands:
         return CommandResult(text=say(request.language, "stopped" if stopped else "nothing_to_stop"))
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
-        names = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
+        names: tuple[str, ...] = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
         if request.role is Role.OWNER:
             names = (*names, "restart")
         lines = "\n".join(f"/{name} — {say(request.language, f'help.{name}')}" for name in names)
@@ -191,18 +192,14 @@ class Commands:
             return CommandResult(text=str(exc))
         person = await self._context.store.people.get(request.channel, request.sender_id)
         await self._context.store.people.save(replace(person, zone=zone.key))
-        return CommandResult(
-            text=say(request.language, "timezone_set", zone=zone.key, now=local_text(now_us, zone))
-        )
+        return CommandResult(text=say(request.language, "timezone_set", zone=zone.key, now=local_text(now_us, zone)))
 
     async def _restart(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         if request.role is not Role.OWNER:
             return CommandResult(text=say(request.language, "owners_only"))
         # Only after the ending is committed: the command is over before the process is, so that it cannot
         # come back and restart the next one.
-        return CommandResult(
-            text=say(request.language, "restarting"), afterwards=self._context.request_restart
-        )
+        return CommandResult(text=say(request.language, "restarting"), afterwards=self._context.request_restart)
 
 
 def _duration(seconds: int) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from bot.agent.commands import CommandResult
 from bot.agent.runner import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
-from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage
+from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
 from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState
 from bot.texts import say
 from bot.toolkit.context import RequestContext
 from bot.zones import local_text
 
 _QUOTED_CHARS = 200
+_NO_USAGE = Usage()
 
 OrderDetector = Callable[[str, RequestContext], bool]
 """Says whether a person's text orders a reminder; only then an answer without a stored job gets a note."""
@@ -33,8 +34,6 @@ class EndingWriter:
         """Return the ending of a run that ended by itself, with or without a final text."""
         turn = outcome.turn
         text = outcome.text or self._closing_words(outcome, request)
-        if outcome.stop is not StopReason.ANSWERED and outcome.text and outcome.stop is not StopReason.STEPS:
-            text = outcome.text
         if outcome.notice:
             text = f"{text}\n\n{outcome.notice}"
         ok = outcome.stop is StopReason.ANSWERED
@@ -42,7 +41,7 @@ class EndingWriter:
             return self._job_ending(outcome, request, text, ok=ok)
         if request.scope == "subagent":
             state = SubagentState.DONE if ok else SubagentState.UNFINISHED
-            return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome)
+            return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.usage)
         if turn.origin is Origin.USER and self._promised_nothing(outcome, request):
             text = f"{text}\n\n{say(request.language, 'nothing_scheduled')}"
         silent = outcome.answered_by_tool and ok
@@ -54,9 +53,8 @@ class EndingWriter:
             error="" if ok else outcome.stop,
         )
 
-    def command(self, turn: Turn, request: RequestContext, result: CommandResult) -> Ending:
+    def command(self, turn: Turn, result: CommandResult) -> Ending:
         """Return the ending of a slash command; it leaves no rows in the model's history."""
-        del request
         return Ending(
             state=TurnState.DONE,
             outbound=(_notice(turn, result.text),),
@@ -124,7 +122,13 @@ class EndingWriter:
         )
 
     def _subagent_ending(
-        self, turn: Turn, state: SubagentState, text: str, *, rows: Sequence[Message] = (), usage: RunOutcome | None = None
+        self,
+        turn: Turn,
+        state: SubagentState,
+        text: str,
+        *,
+        rows: Sequence[Message] = (),
+        usage: Usage = _NO_USAGE,
     ) -> Ending:
         """A subagent's outcome goes back through the bus to the lane that spawned it."""
         meta = turn.meta
@@ -147,7 +151,7 @@ class EndingWriter:
             inbound=(outcome,),
             subagent_id=subagent_id,
             subagent_state=state,
-            **({} if usage is None else {"usage": usage.usage}),
+            usage=usage,
         )
 
     def _failure(
@@ -218,9 +222,7 @@ def _is_subagent(turn: Turn) -> bool:
 
 def _reply(turn: Turn, text: str) -> OutboundMessage:
     message = turn.messages[-1].message
-    return OutboundMessage(
-        address=turn.address, text=text, reply_to=message.reply_to, answers=message.message_id
-    )
+    return OutboundMessage(address=turn.address, text=text, reply_to=message.reply_to, answers=message.message_id)
 
 
 def _notice(turn: Turn, text: str) -> OutboundMessage:
@@ -252,5 +254,3 @@ def _sentence(exc: ProviderError, language: str) -> str:
         else say(language, "fail.wait_later")
     )
     return say(language, "fail.rate_limit", wait=wait)
-
-

@@ -319,9 +319,7 @@ def snip_history(messages: list[Any], limits: GovernorLimits, *, budget: int) ->
     shaped = [row for row in map(shape_row, messages) if row is not None]
     rows = with_closing(with_opening(strip_malformed_tool_calls(shaped)))
     tokens = [estimate_message(row) for row in rows]
-    kept = system + cut_rows(
-        rows, tokens, start=replay_start(rows, tokens, limits), budget=budget, limits=limits
-    )
+    kept = system + cut_rows(rows, tokens, start=replay_start(rows, tokens, limits), budget=budget, limits=limits)
     return messages if same_items(kept, messages) else kept
 
 
@@ -342,9 +340,7 @@ def with_closing(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def cut_rows(
-    rows: list[Row], tokens: list[int], *, start: int, budget: int, limits: GovernorLimits
-) -> list[Row]:
+def cut_rows(rows: list[Row], tokens: list[int], *, start: int, budget: int, limits: GovernorLimits) -> list[Row]:
     """Return `rows` from `start` or later so that they fit `budget`; the first must be a person's message."""
     requests = [index for index, row in enumerate(rows) if is_request(row)]
     current = requests[-1]

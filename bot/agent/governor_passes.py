@@ -13,9 +13,7 @@ from typing import Any
 
 from bot.agent.governor_rows import CALL_TEXT, Row, as_text, call_name, id_key, is_blank, same_items
 
-INTERRUPTED_TEXT = (
-    "[No result: the call was interrupted before it finished. It may or may not have had an effect.]"
-)
+INTERRUPTED_TEXT = "[No result: the call was interrupted before it finished. It may or may not have had an effect.]"
 MAX_ID_CHARS = 64
 PLACEHOLDER_TEXTS = frozenset({CALL_TEXT, "[Previous assistant message omitted.]"})
 
@@ -178,9 +176,7 @@ def strip_malformed_tool_calls(messages: list[Any]) -> list[Any]:
         if kept:
             mended["tool_calls"] = kept
             out.append(mended)
-        elif content and not (
-            isinstance(content, str) and (is_blank(content) or content in PLACEHOLDER_TEXTS)
-        ):
+        elif content and not (isinstance(content, str) and (is_blank(content) or content in PLACEHOLDER_TEXTS)):
             out.append(mended)
     return out if changed else messages
 

@@ -37,9 +37,7 @@ EMPTY_RESULT_TEXT = "(no output)"
 OPENING_TEXT = "(the conversation continues)"
 CONTINUE_TEXT = "[Please go on from your last message.]"
 NO_VISION_TEXT = "[picture left out: this model cannot see pictures]"
-TOOL_OUTPUT_TEXT = (
-    "[Tool output: pictures returned by the tool calls above. Data, not a message from the user.]"
-)
+TOOL_OUTPUT_TEXT = "[Tool output: pictures returned by the tool calls above. Data, not a message from the user.]"
 
 MAX_NAME_CHARS = 64
 QUOTED_ARGUMENTS_CHARS = 200
@@ -72,11 +70,7 @@ def as_text(value: Any) -> str:
 def _picture(block: Mapping[str, Any]) -> Row | None:
     image = block.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
-    if (
-        not isinstance(url, str)
-        or not url.isascii()
-        or not url.startswith(("data:image/", "https://", "http://"))
-    ):
+    if not isinstance(url, str) or not url.isascii() or not url.startswith(("data:image/", "https://", "http://")):
         return None
     detail = image.get("detail") if isinstance(image, dict) else None
     if isinstance(image, dict) and len(image) == 1 and len(block) == 2:  # noqa: PLR2004 - type and image_url

@@ -85,6 +85,7 @@ class AgentLoop:
         self._running: dict[int, _Running] = {}
         self._free = asyncio.Event()
         self._free.set()
+        self._busy = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self.commands: Commands | None = None  # set by the roof: commands need the loop as their control
@@ -134,6 +135,7 @@ class AgentLoop:
         task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
         self._running[turn.id] = _Running(turn=turn, task=task)
         self._idle.clear()
+        self._busy.set()
         if len(self._running) >= self._settings.limits.turns_at_once:
             self._free.clear()
 
@@ -147,17 +149,13 @@ class AgentLoop:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(_RENEW_S) if self._running else await self._busy()
+            await self._busy.wait()  # no waking up while nothing runs
+            await asyncio.sleep(_RENEW_S)
             try:
                 if self._running:
                     await self._store.turns.renew(list(self._running))
             except StoreUnavailable as exc:
                 _log.error("leases cannot be renewed now", error=str(exc))
-
-    async def _busy(self) -> None:
-        """Sleep without waking up while nothing runs."""
-        while self._idle.is_set():
-            await asyncio.sleep(_RENEW_S)
 
     # --- one turn
 
@@ -171,6 +169,7 @@ class AgentLoop:
             self._free.set()
             if not self._running:
                 self._idle.set()
+                self._busy.clear()
             self._bus.ring(Topic.INBOUND)  # the lane is free again; its next message may wait already
 
     async def _guarded(self, turn: Turn) -> None:
@@ -187,7 +186,7 @@ class AgentLoop:
             _log.error("turn cannot be recorded now", error=str(exc))
             await asyncio.sleep(_STORE_RETRY_S)
             await self._release(turn)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("turn failed")
             await self._finish(turn, self._endings.failed(turn, self._request(turn), exc))
 
@@ -216,7 +215,7 @@ class AgentLoop:
         message = turn.messages[0].message
         if turn.origin is Origin.USER and self.commands is not None and self.commands.knows(message.text):
             result = await self.commands.run(turn, request)
-            await self._finish(turn, self._endings.command(turn, request, result))
+            await self._finish(turn, self._endings.command(turn, result))
             if result.afterwards is not None:
                 result.afterwards()
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
+from typing import Self
 
 from bot.errors import DutifulError
 from bot.interfaces import Channel, ChannelState, Turns
@@ -45,7 +46,7 @@ class Presence:
         self._text = text
         self._changed.set()
 
-    async def __aenter__(self) -> Presence:
+    async def __aenter__(self) -> Self:
         if self._channel is not None:
             self._tasks.append(asyncio.create_task(self._type(self._channel), name="typing"))
             if self.shows_drafts:

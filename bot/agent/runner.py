@@ -30,7 +30,7 @@ from bot.messages import Replay, ToolCall, Usage, new_id
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.toolkit.base import Tool, ToolResult
 from bot.toolkit.context import RequestContext, set_call_id, set_request
-from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.registry import ADVICE, ToolRegistry
 
 _REPEAT_LIMIT = 3  # equal call with equal result this often: stopped (tools.md 1)
 _BROKEN_LIMIT = 3  # steps in a row without one usable call
@@ -120,6 +120,15 @@ class AgentRunner:
         self.governor_limits = governor_limits
         self.offload = offload
         self.max_output_tokens = max_output_tokens
+        self._tools_tokens: dict[tuple[int, frozenset[str]], int] = {}
+
+    def tools_tokens(self, names: frozenset[str]) -> int:
+        """Return the estimated tokens of these tools' definitions; counted again only when tools change."""
+        key = (self.registry.version, names)
+        if key not in self._tools_tokens:
+            self._tools_tokens = {known: count for known, count in self._tools_tokens.items() if known[0] == key[0]}
+            self._tools_tokens[key] = estimate_tools(self.registry.subset(names).get_definitions())
+        return self._tools_tokens[key]
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
         """Carry the turn to its final text, or to a limit.
@@ -174,7 +183,7 @@ class _Run:
         self._refused: Counter[tuple[str, str]] = Counter()
         self._broken = 0
         self._view = runner.registry.subset(spec.tools)
-        self._tools_tokens = estimate_tools(self._view.definitions)
+        self._tools_tokens = runner.tools_tokens(spec.tools)
 
     async def go(self) -> RunOutcome:
         outcome = self._outcome
@@ -223,8 +232,8 @@ class _Run:
         reply = await runner.provider.complete(
             ModelRequest(
                 messages=await embed_images(messages),
-                tools=self._view.definitions if tools else (),
-                tools_json=self._view.definitions_json if tools else b"",
+                tools=self._view.get_definitions() if tools else (),
+                tools_json=self._view.definitions_json() if tools else b"",
                 max_output_tokens=runner.max_output_tokens,
                 zone=request.zone,
                 language=request.language,
@@ -312,11 +321,9 @@ class _Run:
             known = runner.registry.get(call.name)
             reason = known and runner.policy.refusal(spec.request.role, spec.request.chat_type, known.risk)
             return _Prepared(call=call, result=ToolResult.refused(f"{call.name}: {reason or 'not available here'}."))
-        tool, params, error = runner.registry.prepare_call(call.name, call.arguments)
+        tool, params, error = self._view.prepare_call(call.name, call.arguments, truncated=finish_reason == "length")
         if tool is None or error is not None:
-            if finish_reason == "length":
-                error = f"{error} The call was cut off by the output limit: send it in smaller parts."
-            return _Prepared(call=call, result=ToolResult.error(error or "not found"))
+            return _Prepared(call=call, result=ToolResult.error(f"{error}\n\n{ADVICE}"))
         refusal = runner.policy.refusal(spec.request.role, spec.request.chat_type, tool.risk_for(params))
         if refusal:
             return _Prepared(call=call, tool=tool, params=params, result=ToolResult.refused(f"{call.name}: {refusal}."))
@@ -401,7 +408,7 @@ class _Run:
             self._seen[item.call.name, arguments, str(item.result)] += 1
             if item.usable and self._seen[item.call.name, arguments, str(item.result)] >= _REPEAT_LIMIT:
                 self._stop(StopReason.REPEAT, item)
-            if item.result.refused_by_wall:
+            if item.result.is_refused:
                 self._refused[item.call.name, item.call.arguments] += 1
                 if self._refused[item.call.name, item.call.arguments] >= _REFUSAL_LIMIT:
                     self._stop(StopReason.REPEAT, item)

@@ -106,9 +106,7 @@ def _estimate_calls(calls: Any) -> int:
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
             total += CALL_OVERHEAD_TOKENS + estimate_text(f"{function.get('name')} {function['arguments']}")
             if len(call) > 3:  # noqa: PLR2004 - more than id, type and function: a provider's own fields
-                total += _estimate_value(
-                    {k: v for k, v in call.items() if k not in ("id", "type", "function")}
-                )
+                total += _estimate_value({k: v for k, v in call.items() if k not in ("id", "type", "function")})
         else:
             total += CALL_OVERHEAD_TOKENS + _estimate_value(call)
     return total

@@ -106,9 +106,7 @@ def load_config(path: Path | str | None = None, *, sections: Mapping[str, type[B
     core: dict[str, Any] = {name: models[name] for name in _CORE}
     plugins = {name: model for name, model in models.items() if name not in _CORE}
     channels = {
-        name.removeprefix("channels."): model
-        for name, model in plugins.items()
-        if name.startswith("channels.")
+        name.removeprefix("channels."): model for name, model in plugins.items() if name.startswith("channels.")
     }
     return Config(**core, channels=channels, plugins=plugins, path=file)
 

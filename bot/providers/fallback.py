@@ -29,9 +29,7 @@ class StandIn(Protocol):
     def understands(self, request: ModelRequest) -> bool:
         """Say whether it can do what the last user message asks; cheap, without side effects."""
 
-    async def complete(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None = None
-    ) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`."""
 
     async def warm_up(self) -> None:
@@ -61,9 +59,7 @@ class StandInProvider(Provider):
         self._clock = clock or SystemClock()
         self._down_since_s: float | None = None
 
-    async def complete(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None = None
-    ) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`. A reply of the stand-in carries `notice`.
 
         Raises:
@@ -98,9 +94,7 @@ class StandInProvider(Provider):
         since_s = self._down_since_s
         return since_s is not None and self._clock.monotonic_s() - since_s < DOWN_S
 
-    async def _stand_in_reply(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None
-    ) -> ModelReply:
+    async def _stand_in_reply(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelReply:
         reply = await self._stand_in.complete(request, on_text)
         return replace(reply, notice=reply.notice or self._notice(request.language))
 

@@ -109,9 +109,7 @@ class OpenAIProvider(Provider):
         self._client: AsyncOpenAI | None = None
         self._building = asyncio.Lock()
 
-    async def complete(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None = None
-    ) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`; streams when `on_text` is given.
 
         Retryable errors are tried again here, so `on_text` may start over with a shorter text. An error that

@@ -67,9 +67,7 @@ def output_limit_tokens(configured: int | None, window: int | None) -> int | Non
 class Dialect:
     """How to speak to one endpoint; grows wiser with each 400."""
 
-    def __init__(
-        self, *, model: str, base_url: str, temperature: float | None, output_tokens: int | None
-    ) -> None:
+    def __init__(self, *, model: str, base_url: str, temperature: float | None, output_tokens: int | None) -> None:
         self._model = model
         self._temperature = temperature
         self._output_tokens = output_tokens

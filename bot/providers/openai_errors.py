@@ -59,9 +59,7 @@ _WAIT_TEXT = re.compile(
     re.IGNORECASE,
 )
 _DURATION = re.compile(r"(?P<n>\d+(?:\.\d+)?)s\Z")
-_SECRETS = re.compile(
-    r"(?i)\bbearer\s+\S+|\b(?:sk|key|gsk|xai|pk|rk)-[A-Za-z0-9_*-]{6,}|\bAIza[A-Za-z0-9_-]{10,}"
-)
+_SECRETS = re.compile(r"(?i)\bbearer\s+\S+|\b(?:sk|key|gsk|xai|pk|rk)-[A-Za-z0-9_*-]{6,}|\bAIza[A-Za-z0-9_-]{10,}")
 
 _KIND_BY_STATUS = {
     401: ProviderErrorKind.AUTH,
@@ -152,11 +150,7 @@ def _kind(failure: Failure) -> ProviderErrorKind:
         if _QUOTA.search(words):
             return ProviderErrorKind.QUOTA
         # A request above the limit of a whole minute is refused for ever: only a shorter one helps.
-        return (
-            ProviderErrorKind.CONTEXT_LENGTH
-            if _TOO_LARGE_FOR_RATE.search(words)
-            else ProviderErrorKind.RATE_LIMIT
-        )
+        return ProviderErrorKind.CONTEXT_LENGTH if _TOO_LARGE_FOR_RATE.search(words) else ProviderErrorKind.RATE_LIMIT
     if status not in {401, 402, 408} and _CONTEXT_LENGTH.search(words):
         return ProviderErrorKind.CONTEXT_LENGTH
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -166,11 +160,7 @@ def _kind(failure: Failure) -> ProviderErrorKind:
             return ProviderErrorKind.CONTENT_FILTER
         if _BAD_KEY.search(words):
             return ProviderErrorKind.AUTH
-    default = (
-        ProviderErrorKind.BAD_REQUEST
-        if status < HTTPStatus.INTERNAL_SERVER_ERROR
-        else ProviderErrorKind.SERVER
-    )
+    default = ProviderErrorKind.BAD_REQUEST if status < HTTPStatus.INTERNAL_SERVER_ERROR else ProviderErrorKind.SERVER
     return _KIND_BY_STATUS.get(status, default)
 
 

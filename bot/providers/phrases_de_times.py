@@ -22,9 +22,7 @@ _TENS = {
     "neunzig": 90,
 }
 _NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
-_NUMBERS |= {
-    f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)
-}
+_NUMBERS |= {f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)}
 _NUMBERS |= {**_TENS, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5, "dreieinhalb": 3.5}
 _NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "'ner"), 1)
 _MONTHS = {"jan": 1, "jän": 1, "jae": 1, "feb": 2, "mär": 3, "mae": 3, "mrz": 3, "apr": 4, "mai": 5, "jun": 6}
@@ -88,13 +86,7 @@ _WORKDAYS = When(every=Every(weekdays=(0, 1, 2, 3, 4)))
 
 def number(word: str) -> float:
     """Return the value of a number in digits or words."""
-    return (
-        _NUMBERS[word]
-        if word in _NUMBERS
-        else _NUMBERS["eins"]
-        if word == "ein"
-        else float(word.replace(",", "."))
-    )
+    return _NUMBERS[word] if word in _NUMBERS else _NUMBERS["eins"] if word == "ein" else float(word.replace(",", "."))
 
 
 def read_duration(text: str) -> Delay | None:
@@ -103,9 +95,7 @@ def read_duration(text: str) -> Delay | None:
     for match in _SPAN_PART.finditer(text):
         odd = match["odd"]
         if odd:
-            seconds = (
-                2700 if "dreiviertel" in odd else 900 if "viertel" in odd else 30 if "minute" in odd else 1800
-            )
+            seconds = 2700 if "dreiviertel" in odd else 900 if "viertel" in odd else 30 if "minute" in odd else 1800
             total += Delay(seconds=seconds)
             continue
         name = match["u"]
@@ -156,11 +146,7 @@ def _clocks(match: re.Match[str]) -> When | None:
 def _spoken(match: re.Match[str]) -> When | None:
     """Return "halb neun" (8:30), "Viertel nach acht", "dreiviertel acht" (7:45), "fünf vor halb neun" (8:25)."""
     hour = int(number(match["h"]))
-    base = (
-        (hour - 1) * 60 + {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]]
-        if match["k"]
-        else hour * 60
-    )
+    base = (hour - 1) * 60 + {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]] if match["k"] else hour * 60
     if match["q"]:
         spoken = match["q"].removesuffix(" minuten").removesuffix(" min")
         step = 15 if spoken == "viertel" else int(number(spoken))
@@ -170,9 +156,7 @@ def _spoken(match: re.Match[str]) -> When | None:
     base %= 24 * 60
     if hour <= 12 and base < 60:
         base += 12 * 60  # "halb eins" is half past twelve
-    return When(
-        clocks=(Clock(hour=base // 60, minute=base % 60, loose=hour <= 12 and 1 <= base // 60 <= 11),)
-    )
+    return When(clocks=(Clock(hour=base // 60, minute=base % 60, loose=hour <= 12 and 1 <= base // 60 <= 11),))
 
 
 def _part(match: re.Match[str]) -> Part | None:
@@ -356,9 +340,7 @@ _DAY_RULES = (
     ),
     _rule(r"(?:am|zum|den) (?P<d>\d{1,2})\.(?!\d)", lambda m: When(day=Day(day=int(m["d"])))),
     _rule(f"(?:an |zu )?(?P<n>{'|'.join(_HOLIDAYS)})", _holiday),
-    _rule(
-        "(?:in der |im )?(?:nächste[nrs]?|naechste[nrs]?|kommende[nrs]?) (?P<u>woche|monat|jahr)", _next_unit
-    ),
+    _rule("(?:in der |im )?(?:nächste[nrs]?|naechste[nrs]?|kommende[nrs]?) (?P<u>woche|monat|jahr)", _next_unit),
     _rule("am (?:kommenden |nächsten )?wochenende|dieses wochenende", When(day=Day(weekday=5))),
     _rule("nächstes wochenende", When(day=Day(weekday=5, weeks=1))),
 )

@@ -23,9 +23,7 @@ ENGLISH = Language(
     not_before=_compile(
         r"\b(?:for|until|till|since|before|from|than|of|between|due|my|our|your|his|her|their|a|the)\s*$"
     ),
-    lead=_compile(
-        r"(?:for|again|please|it's|is|just|something|and|reminder|alarm|to go off|starting|beginning)\b"
-    ),
+    lead=_compile(r"(?:for|again|please|it's|is|just|something|and|reminder|alarm|to go off|starting|beginning)\b"),
     frames=(
         _compile(rf"\b{_WANT} to be reminded\b"),
         _compile(
@@ -65,9 +63,7 @@ ENGLISH = Language(
     ),
     clause=_compile(r"(?:that|i )"),
     politeness=_compile(rf"(?:@\w+|{_POLITE})"),
-    thanks=_compile(
-        r"[\s,.!]+(?:please|pls|thanks|thank you|thx|ok|okay|will you|would you|could you|can you)\W*$"
-    ),
+    thanks=_compile(r"[\s,.!]+(?:please|pls|thanks|thank you|thx|ok|okay|will you|would you|could you|can you)\W*$"),
     unfinished=_compile(
         r"\b(?:is|are|was|were|at|on|in|to|the|a|an|by|from|for|with|until|till|before|after|of|my|and|or)$"
     ),
@@ -95,9 +91,7 @@ ENGLISH = Language(
         ),
         _compile(rf"\b(?:cancel|delete|remove|stop|forget) (?P<what>.*\b(?:{_NOUN}|one)\b.*)"),
     ),
-    pauses=(
-        _compile(rf"^(?:\W|{_POLITE})*(?:pause|suspend|mute|silence|hold|disable|deactivate)\b(?P<what>.*)"),
-    ),
+    pauses=(_compile(rf"^(?:\W|{_POLITE})*(?:pause|suspend|mute|silence|hold|disable|deactivate)\b(?P<what>.*)"),),
     resumes=(
         _compile(
             rf"^(?:\W|{_POLITE})*(?:resume|unpause|un-pause|continue|restart|reactivate|enable|re-enable|unmute|turn on|switch on)\b(?P<what>.*)"

@@ -233,9 +233,7 @@ def _without(language: Language, text: str, scan: str, segment: Segment, cut: Cl
     head = clean(text[segment.start : cut.start])
     if language.unfinished.search(head.lower()):
         return whole
-    connector = (
-        language.connectors.match(scan, _skip(scan, cut.end, segment.end), segment.end) if not head else None
-    )
+    connector = language.connectors.match(scan, _skip(scan, cut.end, segment.end), segment.end) if not head else None
     tail = clean(text[connector.end() if connector else cut.end : segment.end])
     return clean(head + language.joiner + tail) if head and tail else head or tail
 

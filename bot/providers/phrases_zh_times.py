@@ -12,9 +12,7 @@ from bot.providers.phrases_scan import Words
 from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
-_WEEKDAYS = (
-    {c: i for i, c in enumerate("一二三四五六日")} | {"天": 6, "末": 5} | {str(i + 1): i for i in range(7)}
-)
+_WEEKDAYS = {c: i for i, c in enumerate("一二三四五六日")} | {"天": 6, "末": 5} | {str(i + 1): i for i in range(7)}
 _PARTS = dict.fromkeys(("凌晨", "清晨", "清早", "早上", "早晨", "上午", "早", "一早", "大早"), Part.MORNING)
 _PARTS |= dict.fromkeys(("中午", "正午"), Part.NOON) | dict.fromkeys(("下午", "午后"), Part.AFTERNOON)
 _PARTS |= dict.fromkeys(("晚上", "夜里", "深夜", "半夜", "夜晚", "晚间", "晚", "午夜"), Part.NIGHT) | {

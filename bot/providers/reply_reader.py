@@ -111,9 +111,7 @@ class ReplyReader:
 
     def _take(self, chunk: Any, part: str) -> None:
         if not isinstance(chunk, dict):
-            raise ProviderError(
-                ProviderErrorKind.MALFORMED, f"expected a JSON object, got {type(chunk).__name__}"
-            )
+            raise ProviderError(ProviderErrorKind.MALFORMED, f"expected a JSON object, got {type(chunk).__name__}")
         if chunk.get("error"):
             raise reported_error(chunk)
         self._take_usage(chunk.get("usage"))
@@ -254,9 +252,7 @@ class ReplyReader:
         if text.strip() or calls:
             return
         if refusal or self._finish == "content_filter":
-            raise ProviderError(
-                ProviderErrorKind.CONTENT_FILTER, refusal[:500] or "the content filter left nothing"
-            )
+            raise ProviderError(ProviderErrorKind.CONTENT_FILTER, refusal[:500] or "the content filter left nothing")
 
     def _finish_reason(self, calls: tuple[ToolCall, ...]) -> str:
         if calls and self._finish in {"", "stop"}:

@@ -30,9 +30,7 @@ _TOKEN = re.compile(
 )
 _HIDDEN_END = re.compile(r"</(?:thinking|think|reasoning)\s*>|<final\s*>", re.IGNORECASE)
 # What the end of a chunk may be the beginning of: a line start, a run of fence marks, or a tag.
-_OPEN_END = re.compile(
-    r"(?:\n[ \t]*[`~]*|`+|<(?P<tag>/?[a-z]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE
-)
+_OPEN_END = re.compile(r"(?:\n[ \t]*[`~]*|`+|<(?P<tag>/?[a-z]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE)
 
 
 class ThinkTags:

@@ -146,7 +146,5 @@ def _repair(text: str) -> dict[str, Any]:
             repaired = None
     # An empty object from a text that names something is a guess about what was lost.
     if not isinstance(repaired, dict) or (not repaired and any(char.isalnum() for char in text)):
-        raise ArgumentsError(
-            "are not valid JSON. They must be a JSON object; check quotes, commas and brackets."
-        )
+        raise ArgumentsError("are not valid JSON. They must be a JSON object; check quotes, commas and brackets.")
     return repaired

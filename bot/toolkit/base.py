@@ -175,6 +175,10 @@ class Tool(ABC):
         """Return what the worst outcome of this call touches; `params` are validated."""
         return self.risk
 
+    def stands_for_answer(self, params: dict[str, Any]) -> bool:  # noqa: ARG002 - subclasses look at it
+        """Whether this call, if it succeeded, put words into the turn's own chat that replace its final text."""
+        return False
+
     @classmethod
     def config_cls(cls) -> type[Any] | None:
         """Return the pydantic model of the config section `config_key`, or None."""

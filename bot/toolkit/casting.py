@@ -83,9 +83,7 @@ class Caster:
             return text
         first: Any = text
         for candidate in _readings(text, types):
-            mended = (
-                self._cast_container(candidate, node, 0) if isinstance(candidate, (dict, list)) else candidate
-            )
+            mended = self._cast_container(candidate, node, 0) if isinstance(candidate, (dict, list)) else candidate
             if self._fits(node, mended):
                 return mended
             if first is text:
@@ -98,9 +96,7 @@ class Caster:
             value = self.cast(value, target, hops + 1)
         if self._index.hides_siblings(node):
             return value
-        value = (
-            self._cast_items(value, node) if isinstance(value, list) else self._cast_properties(value, node)
-        )
+        value = self._cast_items(value, node) if isinstance(value, list) else self._cast_properties(value, node)
         for _, _, part in self._index.children(node, ("allOf",)):
             value = self.cast(value, part, hops + 1)
         for keyword in ("anyOf", "oneOf"):
@@ -111,14 +107,11 @@ class Caster:
 
     def _cast_items(self, value: list[Any], node: Node) -> list[Any]:
         prefix = [n for _, pos, n in self._index.children(node, ("prefixItems", "items")) if pos is not None]
-        rest = self._index.child(
-            node, "additionalItems" if isinstance(node.schema.get("items"), list) else "items"
-        )
+        rest = self._index.child(node, "additionalItems" if isinstance(node.schema.get("items"), list) else "items")
         if not prefix and rest is None:
             return value
         mended = [
-            self.cast(item, prefix[number] if number < len(prefix) else rest)
-            for number, item in enumerate(value)
+            self.cast(item, prefix[number] if number < len(prefix) else rest) for number, item in enumerate(value)
         ]
         return mended if any(new is not old for new, old in zip(mended, value, strict=True)) else value
 

@@ -72,10 +72,7 @@ class CompiledSchema:
                 return True
             target = self._index.target(node)
             todo += [target] if target is not None else []
-            todo += [
-                found
-                for _, _, found in self._index.children(node, ("allOf", "anyOf", "oneOf", "then", "else"))
-            ]
+            todo += [found for _, _, found in self._index.children(node, ("allOf", "anyOf", "oneOf", "then", "else"))]
         return False
 
     def allows_object(self) -> bool:
@@ -210,9 +207,7 @@ def _compile(schema: Any) -> jsonschema_rs.Validator:
     if not isinstance(schema, (dict, bool)):
         raise SchemaError(f"a schema must be an object, got {type(schema).__name__}")
     try:
-        return jsonschema_rs.validator_for(
-            schema, validate_formats=False, offline=True, pattern_options=_PATTERNS
-        )
+        return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True, pattern_options=_PATTERNS)
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
         text = str(exc)
         raise SchemaError(text.partition("\n")[0][:300] or "does not compile") from None
@@ -226,9 +221,7 @@ def _with_nullable(schema: Any) -> Any:
         if isinstance(item, list):
             todo.extend(item)
         elif isinstance(item, dict):
-            todo.extend(
-                value for key, value in item.items() if key not in ("enum", "const", "default", "examples")
-            )
+            todo.extend(value for key, value in item.items() if key not in ("enum", "const", "default", "examples"))
             named = item.get("type")
             if item.get("nullable") is True and isinstance(named, (str, list)):
                 names = [named] if isinstance(named, str) else named

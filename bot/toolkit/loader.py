@@ -55,9 +55,7 @@ class ToolLoader:
         disabled: Collection[str] = (),
     ) -> None:
         self._package = package
-        self._discovered = (
-            None if test_classes is None else sorted(test_classes, key=lambda cls: cls.__name__)
-        )
+        self._discovered = None if test_classes is None else sorted(test_classes, key=lambda cls: cls.__name__)
         self._plugins: dict[str, type[Tool]] | None = None
         self._disabled = frozenset(disabled)
         self.failures: dict[str, str] = {}
@@ -81,9 +79,7 @@ class ToolLoader:
         """Return the plugin classes by entry-point name, in the order of these names. Looks only once."""
         if self._plugins is None:
             self._plugins = {}
-            for point in sorted(
-                entry_points(group=PLUGIN_GROUP), key=lambda point: (point.name, point.value)
-            ):
+            for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda point: (point.name, point.value)):
                 if point.name in self._plugins:
                     self._fail(point.name, f"a second plugin of this name ({point.value}) was left out")
                     continue
@@ -146,9 +142,7 @@ class ToolLoader:
             tool = cls.create(ctx)
             reserved.add(tool.name)
         except Exception as exc:
-            raise ToolLoadError(
-                f"{_file_of(cls)}: {cls.__name__} cannot be created: {failure_text(exc)}"
-            ) from exc
+            raise ToolLoadError(f"{_file_of(cls)}: {cls.__name__} cannot be created: {failure_text(exc)}") from exc
         return None if tool.name in self._disabled else tool
 
     def _create_plugin(self, point: str, cls: type[Tool], ctx: Any, scope: str) -> Tool | None:

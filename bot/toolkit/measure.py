@@ -74,9 +74,7 @@ def measure(value: Any) -> Size:
             for key, child in item.items():
                 if type(key) is not str:
                     if not isinstance(key, str):
-                        raise NotJsonError(
-                            f"{label(path)} has a key that is no string ({type(key).__name__})"
-                        )
+                        raise NotJsonError(f"{label(path)} has a key that is no string ({type(key).__name__})")
                     has_subclass = True
                 if not key.isascii():
                     _check_text(key, path)
@@ -109,9 +107,7 @@ def _check_text(text: str, path: tuple[str | int, ...]) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotJsonError(
-            f"{label(path)} has a lone surrogate (half of a character); send whole characters"
-        ) from None
+        raise NotJsonError(f"{label(path)} has a lone surrogate (half of a character); send whole characters") from None
 
 
 _JSON_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (

@@ -134,9 +134,7 @@ class ToolRegistry:
             _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
             return
         cls = type(tool)
-        own_checks = (
-            cls.cast_params is not Tool.cast_params or cls.validate_params is not Tool.validate_params
-        )
+        own_checks = cls.cast_params is not Tool.cast_params or cls.validate_params is not Tool.validate_params
         self._entries[name] = _Entry(
             tool=tool,
             compiled=compiled,
@@ -185,9 +183,7 @@ class ToolRegistry:
     def definitions_of(self, names: frozenset[str]) -> DefinitionCache:
         """Build the definitions of the registered tools among `names`."""
         return DefinitionCache(
-            (name, entry.definition, entry.definition_json)
-            for name, entry in self._entries.items()
-            if name in names
+            (name, entry.definition, entry.definition_json) for name, entry in self._entries.items() if name in names
         )
 
     def _definitions(self) -> DefinitionCache:

@@ -56,10 +56,7 @@ def _is_builtin(tool: Tool) -> bool:
 def _from_blocks(raw: dict[str, Any] | list[Any] | tuple[Any, ...]) -> ToolResult:
     blocks = [raw] if isinstance(raw, dict) else list(raw)
     if blocks and all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks):
-        texts = [
-            str(block.get("text", "")) if block["type"] == "text" else f"[{block['type']}]"
-            for block in blocks
-        ]
+        texts = [str(block.get("text", "")) if block["type"] == "text" else f"[{block['type']}]" for block in blocks]
         return ToolResult("\n".join(texts) or NO_OUTPUT, blocks=blocks)
     try:
         return ToolResult(orjson.dumps(raw, default=str, option=orjson.OPT_NON_STR_KEYS).decode())

@@ -218,9 +218,7 @@ class SchemaIndex:
         """Return what this node costs beyond one step: patterns that may backtrack, references outside."""
         cost = 0
         schema = node.schema
-        patterns = (
-            list(schema["patternProperties"]) if isinstance(schema.get("patternProperties"), dict) else []
-        )
+        patterns = list(schema["patternProperties"]) if isinstance(schema.get("patternProperties"), dict) else []
         if isinstance(schema.get("pattern"), str):
             patterns.append(schema["pattern"])
         for pattern in patterns:

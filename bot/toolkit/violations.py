@@ -113,9 +113,7 @@ def _known_properties(problem: Any, schema: Any) -> list[str]:
         except (LookupError, TypeError):
             return []
     properties = place.get("properties") if isinstance(place, dict) else None
-    return (
-        [name for name in properties if isinstance(name, str)][:200] if isinstance(properties, dict) else []
-    )
+    return [name for name in properties if isinstance(name, str)][:200] if isinstance(properties, dict) else []
 
 
 def _as_json(value: Any) -> str:

@@ -59,17 +59,13 @@ def test_governing_twice_changes_nothing(rows: list[Any], limits: GovernorLimits
 @SLOW_MACHINE
 @given(poisoned_rows, limits_of_any_size)
 def test_the_users_current_message_is_always_there(rows: list[Any], limits: GovernorLimits) -> None:
-    governed = ContextGovernor().prepare_for_model(
-        [*rows, {"role": "user", "content": "and now?"}], limits=limits
-    )
+    governed = ContextGovernor().prepare_for_model([*rows, {"role": "user", "content": "and now?"}], limits=limits)
     assert governed[-1] == {"role": "user", "content": "and now?"}
 
 
 @SLOW_MACHINE
 @given(st.lists(poisoned_rows, min_size=1, max_size=5), limits_of_any_size)
-def test_the_remembered_prefix_gives_what_the_nine_passes_give(
-    chunks: list[list[Any]], limits: GovernorLimits
-) -> None:
+def test_the_remembered_prefix_gives_what_the_nine_passes_give(chunks: list[list[Any]], limits: GovernorLimits) -> None:
     governor = ContextGovernor()
     rows: list[Any] = []
     for chunk in chunks:

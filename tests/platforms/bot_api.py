@@ -131,9 +131,7 @@ class BotApi(LoopbackServer, People):
         self.bell.ring()
         return cut(request) if fault is not None and fault.drop_after else response
 
-    async def _before(
-        self, request: web.BaseRequest, method: str, call: Request, fault: Fault
-    ) -> web.Response | None:
+    async def _before(self, request: web.BaseRequest, method: str, call: Request, fault: Fault) -> web.Response | None:
         """Let a fault strike before anything is done; None when the call goes on."""
         self.bell.ring()
         if fault.delay_s:
@@ -154,9 +152,7 @@ class BotApi(LoopbackServer, People):
             self._record(method, call, error=error)
         return response
 
-    async def _perform(
-        self, request: web.BaseRequest, method: str, call: Request, fault: Fault | None
-    ) -> web.Response:
+    async def _perform(self, request: web.BaseRequest, method: str, call: Request, fault: Fault | None) -> web.Response:
         name = method.lower()
         try:
             if name == "getupdates":

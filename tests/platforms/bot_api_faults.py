@@ -44,9 +44,7 @@ class Fault:
         return RefusalError(self.status, self.description, parameters)
 
 
-def too_many_requests(
-    method: str, retry_after: int, *, chat_id: int | None = None, times: int | None = 1
-) -> Fault:
+def too_many_requests(method: str, retry_after: int, *, chat_id: int | None = None, times: int | None = 1) -> Fault:
     """Return a 429 with its wait in seconds."""
     return Fault(
         method=method,
@@ -91,9 +89,7 @@ def conflict(*, times: int | None = 1) -> Fault:
     return Fault(method="getUpdates", times=times, status=409, description=OTHER_POLLER)
 
 
-OTHER_POLLER = (
-    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
-)
+OTHER_POLLER = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
 
 @dataclass(slots=True)

@@ -70,9 +70,7 @@ class People:
             if chat_type == "private":
                 chat.username = username
         forum = (
-            is_forum
-            if is_forum is not None
-            else chat.is_forum or (thread_id is not None and chat.type == "supergroup")
+            is_forum if is_forum is not None else chat.is_forum or (thread_id is not None and chat.type == "supergroup")
         )
         chat.is_forum = forum
         if thread_id is not None and (forum or chat.type == "private"):
@@ -98,9 +96,7 @@ class People:
         message.update(extra or {})
         return self.updates.push("message", message)
 
-    def _body(
-        self, text: str, entities: Sequence[Json] | None, photo: bytes | None, caption: str | None
-    ) -> Json:
+    def _body(self, text: str, entities: Sequence[Json] | None, photo: bytes | None, caption: str | None) -> Json:
         shown = caption if photo is not None or caption is not None else text
         body: Json = {}
         if photo is not None:
@@ -114,9 +110,7 @@ class People:
                 body["caption_entities" if is_caption else "entities"] = found
         return body
 
-    def edit(
-        self, chat_id: int, message_id: int, text: str, *, entities: Sequence[Json] | None = None
-    ) -> int:
+    def edit(self, chat_id: int, message_id: int, text: str, *, entities: Sequence[Json] | None = None) -> int:
         """A person changes a message (its caption, if it has one); return the update id."""
         chat = self.world.chats[chat_id]
         message = dict(chat.messages[message_id])
@@ -128,9 +122,7 @@ class People:
         self.world.put(chat, message)
         return self.updates.push("edited_message", message)
 
-    def press(
-        self, chat_id: int, message_id: int, data: str, *, user_id: int = 111, first_name: str = "Ada"
-    ) -> int:
+    def press(self, chat_id: int, message_id: int, data: str, *, user_id: int = 111, first_name: str = "Ada") -> int:
         """A person presses the button with this data under a message of the bot; return the update id."""
         message = self.world.chats[chat_id].messages[message_id]
         rows = message.get("reply_markup", {}).get("inline_keyboard", [])

@@ -91,9 +91,7 @@ class OpenAIApi(LoopbackServer):
             return await self._complete(request)
         if request.method == "GET" and request.path == "/v1/models":
             made = {"object": "model", "created": 1_700_000_000, "owned_by": "tests"}
-            return _json(
-                200, {"object": "list", "data": [{"id": name, **made} for name in self.endpoint.models]}
-            )
+            return _json(200, {"object": "list", "data": [{"id": name, **made} for name in self.endpoint.models]})
         return _json(404, error(f"Invalid URL ({request.method} {request.path})"))
 
     async def _complete(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -200,9 +198,7 @@ def _hang_up(request: web.BaseRequest) -> None:
 
 def _json(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
     encoded = encode_json(dict(body))
-    return web.Response(
-        status=status, body=encoded, headers={"Content-Type": "application/json", **(headers or {})}
-    )
+    return web.Response(status=status, body=encoded, headers={"Content-Type": "application/json", **(headers or {})})
 
 
 def main() -> None:

@@ -25,9 +25,7 @@ class Answer:
         self.request = request
         self._id = f"chatcmpl-{serial}"
         self._created = int(time.time())
-        self._calls = [
-            self._call(call, f"call_{serial}_{index}") for index, call in enumerate(reply.tool_calls)
-        ]
+        self._calls = [self._call(call, f"call_{serial}_{index}") for index, call in enumerate(reply.tool_calls)]
         options = request.get("stream_options") or {}
         self._with_usage = bool(options.get("include_usage"))
         self._raw_bytes = raw_bytes
@@ -90,11 +88,7 @@ class Answer:
         pieces = _pieces(reply.text) if reply.chunks is None else list(reply.chunks)
         for index, piece in enumerate(pieces):
             event = self._delta({"content": piece})
-            yield (
-                event[: len(event) // 2] + b"\n\n"
-                if reply.broken_json and index == len(pieces) - 1
-                else event
-            )
+            yield (event[: len(event) // 2] + b"\n\n" if reply.broken_json and index == len(pieces) - 1 else event)
         yield from self._call_events()
         if reply.error_stream is not None:
             yield b"data: " + encode_json({"error": dict(reply.error_stream)}) + b"\n\n"

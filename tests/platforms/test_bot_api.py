@@ -201,12 +201,8 @@ async def test_a_thread_of_replies_is_no_topic_to_send_to(api: BotApi, bot: Bot)
     assert await refusal_of(bot.send_message(FORUM, "x", message_thread_id=7)) == "Message thread not found"
 
 
-async def test_a_reply_to_a_missing_message_is_refused_unless_it_may_go_without(
-    api: BotApi, bot: Bot
-) -> None:
-    assert await refusal_of(bot.send_message(CHAT, "x", reply_to_message_id=99)) == (
-        "Message to be replied not found"
-    )
+async def test_a_reply_to_a_missing_message_is_refused_unless_it_may_go_without(api: BotApi, bot: Bot) -> None:
+    assert await refusal_of(bot.send_message(CHAT, "x", reply_to_message_id=99)) == ("Message to be replied not found")
     lenient = ReplyParameters(message_id=99, allow_sending_without_reply=True)
     message = await bot.send_message(CHAT, "x", reply_parameters=lenient)
     assert message.reply_to_message is None

@@ -106,9 +106,7 @@ async def test_tool_calls_are_the_same_whole_and_streamed(api: OpenAIApi, client
     assert gathered == {0: list(wanted[0]), 1: ["call_2_1", "my", "{broken"]}
 
 
-async def test_rules_answer_their_own_chats_and_leave_the_script_to_others(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_rules_answer_their_own_chats_and_leave_the_script_to_others(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script.append(Reply(text="from the script"))
     rule = api.when("morning", [Reply(text="one"), Reply(text="two")])
     texts = ["good morning", "hello", "morning again", "third morning"]
@@ -117,9 +115,7 @@ async def test_rules_answer_their_own_chats_and_leave_the_script_to_others(
     assert rule.hits == 2
 
 
-async def test_script_and_default_may_be_functions_of_the_request(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_script_and_default_may_be_functions_of_the_request(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script = lambda request: Reply(text="seen") if request["model"] == "m" else None
     api.default = lambda _: Reply(text="default")
     assert (await ask(client)).choices[0].message.content == "seen"
@@ -140,9 +136,7 @@ async def test_a_held_reply_waits_while_another_chat_is_answered(api: OpenAIApi,
     assert held.result().choices[0].message.content == "late"
 
 
-async def test_a_broken_request_is_refused_in_openais_shape_and_remembered(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_a_broken_request_is_refused_in_openais_shape_and_remembered(api: OpenAIApi, client: AsyncOpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         await ask(client, "")
     assert refused.value.body == error("messages[0]: content of the user message is empty")["error"]
@@ -189,9 +183,7 @@ async def test_a_cut_stream_ends_after_the_given_chunks(api: OpenAIApi, client: 
         assert text_of(chunks) == text
 
 
-async def test_a_cut_answer_that_does_not_stream_is_a_connection_error(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_a_cut_answer_that_does_not_stream_is_a_connection_error(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script.append(Reply(text="x" * 100, cut_after=0))
     with pytest.raises(openai.APIConnectionError):
         await ask(client)
@@ -217,9 +209,7 @@ async def test_a_stalled_stream_goes_on_when_the_test_says_so(api: OpenAIApi, cl
     assert text_of(chunks) == "x" * 40
 
 
-async def test_a_stream_can_end_without_saying_so_or_without_a_reason(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_a_stream_can_end_without_saying_so_or_without_a_reason(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script = [Reply(text="half", end_without_finish=True), Reply(text="all", no_finish_reason=True)]
     for text in ("half", "all"):
         chunks = [chunk async for chunk in await stream(client)]
@@ -235,9 +225,7 @@ async def test_a_stream_can_end_without_saying_so_or_without_a_reason(
     assert bodies == [False, True]
 
 
-async def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script.append(Reply(text="so far", error_stream={"message": "overloaded", "code": 502}))
     chunks: list[ChatCompletionChunk] = []
     with pytest.raises(openai.APIError, match="overloaded"):
@@ -253,9 +241,7 @@ async def test_broken_json_reaches_the_client_as_it_is(api: OpenAIApi, client: A
         await ask(client)
 
 
-async def test_odd_chunks_without_choices_or_delta_leave_the_text_whole(
-    api: OpenAIApi, client: AsyncOpenAI
-) -> None:
+async def test_odd_chunks_without_choices_or_delta_leave_the_text_whole(api: OpenAIApi, client: AsyncOpenAI) -> None:
     api.script.append(Reply(text="whole", empty_choices=True, null_delta=True))
     chunks = [chunk async for chunk in await stream(client)]
     assert (chunks[0].choices, chunks[-1].choices) == ([], [])

@@ -188,9 +188,7 @@ def test_a_folder_is_listed_by_name_with_kind_and_size_up_to_the_limit(view: Wor
     )
 
 
-def test_swapping_a_folder_for_a_link_while_it_is_read_shows_nothing(
-    view: WorkspaceView, workspace: Path
-) -> None:
+def test_swapping_a_folder_for_a_link_while_it_is_read_shows_nothing(view: WorkspaceView, workspace: Path) -> None:
     inside, trap, spare = view.root / "box", view.root / "trap", view.root / "spare"
     inside.mkdir()
     (inside / "secret").write_text("harmless")

@@ -55,9 +55,7 @@ def dialogue(turns: int, *, result_chars: int = 200, steps: int = 2) -> list[dic
     return [row for number in range(turns) for row in turn(number, result_chars=result_chars, steps=steps)]
 
 
-_ids: st.SearchStrategy[Any] = st.sampled_from(
-    ["a", "b", "c", "call_0", "", " ", None, 7, "x" * 80, "\ud800"]
-)
+_ids: st.SearchStrategy[Any] = st.sampled_from(["a", "b", "c", "call_0", "", " ", None, 7, "x" * 80, "\ud800"])
 _texts = st.one_of(
     st.sampled_from(
         [
@@ -75,9 +73,7 @@ _texts = st.one_of(
 )
 _json = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _texts),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
     max_leaves=6,
 )
 _blocks = st.lists(
@@ -126,9 +122,7 @@ poisoned_row: st.SearchStrategy[Any] = st.one_of(
         _contents,
         _call_lists,
     ),
-    st.builds(
-        lambda items: {"role": "assistant", "tool_calls": items}, st.lists(_calls, min_size=1, max_size=3)
-    ),
+    st.builds(lambda items: {"role": "assistant", "tool_calls": items}, st.lists(_calls, min_size=1, max_size=3)),
     st.builds(result, _ids, _contents),
     st.builds(result, _ids, _texts),
     st.builds(lambda role, content: {"role": role, "content": content}, _json, _contents),
