@@ -69,9 +69,13 @@ def is_database(path: Path) -> bool:
 
 
 def copy_database(path: Path, copy: Path) -> None:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(copy)) as out:
-        source.backup(out)
-        (verdict,) = out.execute("PRAGMA integrity_check").fetchone()
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source:
+            with closing(sqlite3.connect(copy)) as out:
+                source.backup(out)
+                (verdict,) = out.execute("PRAGMA integrity_check").fetchone()
+    except sqlite3.Error as error:
+        verdict = str(error)
     if verdict != "ok":
         sys.exit(f"backup.sh: {path} is damaged: {verdict}")
 

@@ -60,7 +60,7 @@ mkdir -p "$prefix" "$etc" "$(dirname -- "$unit")"
 
 if [ ! -e "$etc/config.toml" ]; then
     # The example comes from the installed package, so that a wheel is enough to install from.
-    (umask 077 && "$prefix/venv/bin/python" -c \
+    (umask 077 && "$prefix/venv/bin/python" -I -c \
         'import bot.config, sys; sys.stdout.write(bot.config.default_config_text())' >"$etc/config.toml.new")
     mv -- "$etc/config.toml.new" "$etc/config.toml"
 fi

@@ -67,7 +67,7 @@ def test_a_backup_that_cannot_be_made_says_why(arguments: list[str], problem: st
 
 
 def test_a_backup_of_a_live_database_restores_all_that_was_committed(tmp_path: Path) -> None:
-    data = tmp_path / "data dir"
+    data = tmp_path / "data dir? 100%"
     (data / "workspace/chats").mkdir(parents=True)
     (data / "workspace/chats/note.txt").write_text("kept")
     (data / "workspace/chats/link").symlink_to("/etc/hostname")
@@ -124,5 +124,7 @@ def test_a_damaged_database_makes_the_backup_fail_and_leaves_no_archive(tmp_path
         file.seek(8192)
         file.write(b"\xff" * 8192)
     done = backup("--data-dir", data, tmp_path / "to")
-    assert done.returncode != 0
+    assert done.returncode == 1
+    assert f"{data / 'd.db'} is damaged" in done.stderr
+    assert "Traceback" not in done.stderr
     assert list((tmp_path / "to").iterdir()) == []
