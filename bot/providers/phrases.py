@@ -46,10 +46,13 @@ from bot.providers.phrases_scan import (
     read_segment,
     read_sentence,
 )
-from bot.providers.phrases_when import When, schedule
+from bot.providers.phrases_schedule import schedule
+from bot.providers.phrases_when import When
 
 LIMIT_CHARS = 2_000
 _WANTED_LIMIT_CHARS = 120  # a longer "cancel ..." is a story, not the name of a job
+# A frame right behind an opening quote that has words in front: somebody talks about the phrase.
+_QUOTED = re.compile(r"\w.*[\"'“„«「『‘]\s*$")
 _CJK = re.compile(r"[\u3400-\u9fff]")
 # Full-width forms and traditional signs have a twin of the same length; so spans stay valid.
 _TWINS = str.maketrans(
@@ -156,7 +159,7 @@ def _about_job(
     language: Language,
     scan: str,
     match: re.Match[str],
-    act: type[Remove] | type[Pause] | type[Resume],
+    act: type[Remove | Pause | Resume],
     jobs: Sequence[KnownJob] | None,
 ) -> Intent | None:
     said = clean(match["what"])
@@ -177,7 +180,9 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
     found = [match for frame in language.frames if (match := frame.search(scan))]
     if not found:
         return _bare(language, text, scan, now)
-    frame = min(found, key=lambda m: m.start())
+    frame = min(found, key=_place)
+    if _QUOTED.search(scan, 0, frame.start()):
+        return None
     if language.question.match(scan, frame.end()):
         return None
     if language.conditional.match(scan, frame.end()):
@@ -193,11 +198,14 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
     what = reading.text
     if reading.when is None and frame.groupdict().get("weak"):
         return None
-    if not what and language.wake.match(frame[0]):
-        what = language.wake_text
-    elif not what and language.timer.match(frame[0]):
-        what = language.timer_text
+    if not what:
+        what = next((own for pattern, own in language.own_texts if pattern.search(frame[0])), "")
     return _intent(language, what, reading.when, now)
+
+
+def _place(frame: re.Match[str]) -> int:
+    """Return where a frame begins; one that is only a noun, with anything in front, where the noun does."""
+    return frame.start("noun") if "noun" in frame.re.groupindex else frame.start()
 
 
 def _before(language: Language, scan: str, end: int, clusters: list[Cluster]) -> Segment:

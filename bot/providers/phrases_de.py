@@ -12,7 +12,7 @@ _NOUN = r"(?:[a-zäöüß]*-?erinnerung(?:en)?|wecker|timer|termin-?erinnerungen
 _POLITE = (
     r"(?:(?:bitte|hey|hi|hallo|ok|okay|so|und|dann|also|moin|servus|guten (?:morgen|tag|abend)|kannst du|könntest du"
     r"|koenntest du|würdest du|wuerdest du|magst du|können sie|könnten sie|würden sie|du|sie|mal|kurz|dutiful|bot"
-    r"|ich möchte,? dass du|ich will,? dass du|vergiss nicht)\b)"
+    r"|ich möchte,? dass du|ich will,? dass du|vergiss nicht|denk dran|denk daran|denke daran)\b)"
 )
 _REMIND = r"(?:erinnere?|erinnern sie|errinnere?|erinner'|weise?|gemahne)"
 _ASK = (
@@ -45,9 +45,9 @@ GERMAN = Language(
             r"\b(?:erinnerung|wecker|timer|countdown)\b(?: (?:an|ein|hinzu)(?=\W*$))?"
         ),
         _compile(r"\blass(?:e)? mich nicht vergessen\b"),
-        _compile(r"\b(?:denk|denke) (?:bitte )?(?:dran|daran)\b(?=.*\b(?:mich|erinnern)\b)"),
+        _compile(r"\bmir\b(?P<mid>[^.!?]*?)\b(?P<weak>bescheid) (?:sagen|geben)\b"),
         _compile(
-            r"^\W*(?P<mid>[^.,:;!?]{0,40}?)\b(?:erinnerung|wecker|timer)\b(?=\s*:|\s+(?:für|fuer|in|um|am|an|morgen|heute|übermorgen|jeden?|auf|\d))"
+            r"^\W*(?P<mid>[^.,:;!?]{0,40}?)\b(?P<noun>erinnerung|wecker|timer)\b(?=\s*:|\s+(?:für|fuer|in|um|am|an|morgen|heute|übermorgen|jeden?|auf|\d))"
         ),
     ),
     not_frames=_compile(
@@ -71,7 +71,7 @@ GERMAN = Language(
     clause=_compile(r",?\s*dass\b.*\b(?:ist|sind|beginnt|anfängt|war|findet)\b"),
     politeness=_compile(rf"(?:@\w+|{_POLITE})"),
     thanks=_compile(
-        r"[\s,.!]+(?:bitte|danke|danke dir|danke schön|vielen dank|ja|ok)\W*$|\s+(?:an|ein|hinzu)\W*$(?<=stell an)"
+        r"[\s,.!]+(?:bitte|und|also|dann|danke|danke dir|danke schön|vielen dank|ja|ok)\W*$|\s+(?:an|ein|hinzu)\W*$(?<=stell an)"
     ),
     unfinished=_compile(r"\b(?:ist|sind|war|um|am|in|im|der|die|das|den|dem|bis|vor|für|von|mit|und|oder)$"),
     duration=_compile(r"DURATION(?! (?:vor|vorher|nach|früher)\b)"),
@@ -143,9 +143,10 @@ GERMAN = Language(
         "letzten": -1,
     },
     default_text="Erinnerung",
-    wake=_compile(r"(?:weck|kannst du mich|könntest du mich).*(?:mich|wecken)$"),
-    wake_text="Aufwachen",
-    timer=_compile(r".*\b(?:timer|countdown)(?: an| ein)?$"),
-    timer_text="Timer",
+    own_texts=(
+        (_compile(r"\bweck(?:e|en)?\b"), "Aufwachen"),
+        (_compile(r"\bwecker\b"), "Wecker"),
+        (_compile(r"\b(?:timer|countdown)\b"), "Timer"),
+    ),
     joiner=" ",
 )

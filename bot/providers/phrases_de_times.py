@@ -6,12 +6,24 @@ import re
 
 from bot.providers.phrases_intents import RefuseReason
 from bot.providers.phrases_scan import Words
-from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
+from bot.providers.phrases_when import (
+    HOUR_MINUTES,
+    MONTHS,
+    NOON,
+    Clock,
+    Day,
+    Delay,
+    Every,
+    Part,
+    Unit,
+    When,
+    clock_at,
+    clocks_at,
+    every_delay,
+    full_year,
+)
 
-_ONES = (
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
-    "siebzehn achtzehn neunzehn"
-).split()
+_ONES = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf", "dreizehn", "vierzehn", "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"]
 _TENS = {
     "zwanzig": 20,
     "dreißig": 30,
@@ -137,42 +149,32 @@ def _clock(text: str) -> Clock | None:
         return None
     digits, minutes, word, oclock, after = match.groups()
     hour, minute = int(digits) if digits else int(number(word)), int(minutes or after or 0)
-    if hour > 24 or minute > 59:
-        return None
-    loose = not (oclock or minutes) and 1 <= hour <= 11 and not (digits or "").startswith("0")
-    return Clock(hour=hour, minute=minute, loose=loose)
+    return clock_at(hour, minute, loose=not (oclock or minutes or (digits or "").startswith("0")))
 
 
 _BETWEEN_CLOCKS = re.compile(r"\s*(?:,|&|\bund\b)\s*(?:um\s+)?")
 
 
-def _clocks(match: re.Match[str]) -> When | None:
+def _clocks(match: re.Match[str]) -> When:
     """Return one time of day or a list of them ("um 9 und 18 Uhr")."""
-    clocks = [_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text]
-    good = tuple(clock for clock in clocks if clock)
-    return When(clocks=good) if good and len(good) == len(clocks) else None
+    return clocks_at(_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text)
 
 
 def _spoken(match: re.Match[str]) -> When | None:
-    """Return "halb neun" (8:30), "Viertel nach acht", "dreiviertel acht" (7:45), "fünf vor halb neun" (8:25)."""
+    """Return "halb neun" (8:30), "Viertel nach acht", "dreiviertel acht" (7:45), "fünf vor halb neun"."""
     hour = int(number(match["h"]))
-    base = (
-        (hour - 1) * 60 + {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]]
-        if match["k"]
-        else hour * 60
-    )
+    if match["q"] is None and match["k"] is None:
+        return None
+    minutes = hour * HOUR_MINUTES
+    if match["k"]:
+        minutes += {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]] - HOUR_MINUTES
     if match["q"]:
         spoken = match["q"].removesuffix(" minuten").removesuffix(" min")
         step = 15 if spoken == "viertel" else int(number(spoken))
-        base += step if match["side"] == "nach" else -step
-    if not 1 <= hour <= 24 or (match["q"] is None and match["k"] is None):
-        return None
-    base %= 24 * 60
-    if hour <= 12 and base < 60:
-        base += 12 * 60  # "halb eins" is half past twelve
-    return When(
-        clocks=(Clock(hour=base // 60, minute=base % 60, loose=hour <= 12 and 1 <= base // 60 <= 11),)
-    )
+        minutes += step if match["side"] == "nach" else -step
+    if 0 <= minutes < HOUR_MINUTES:
+        minutes += NOON * HOUR_MINUTES  # "halb eins" is half past twelve
+    return clocks_at([clock_at(minutes // HOUR_MINUTES, minutes % HOUR_MINUTES, loose=hour <= NOON)])
 
 
 def _part(match: re.Match[str]) -> Part | None:
@@ -214,9 +216,9 @@ def _date(match: re.Match[str]) -> When:
 def _dotted(match: re.Match[str]) -> When | None:
     """Return 24.12., 24.12.2026 or 24/12: the day comes first."""
     day, month, year = int(match["d"]), int(match["mo"]), int(match["y"]) if match["y"] else None
-    if month > 12 and not match["on"]:
+    if month > MONTHS and not match["on"]:
         return None
-    return When(day=Day(month=month, day=day, year=year + 2000 if year is not None and year < 100 else year))
+    return When(day=Day(month=month, day=day, year=full_year(year)))
 
 
 def _month_days(match: re.Match[str]) -> When:

@@ -44,8 +44,9 @@ ENGLISH = Language(
         ),
         _compile(r"\b(?:don't|do not|never) let me forget\b"),
         _compile(
-            r"^\s*(?P<mid>[^.,:;!?]{0,40}?)\b(?:reminder|alarm|timer)\b(?=\s*:|\s+(?:for|in|at|on|to|every|tomorrow|tonight|\d))"
+            r"^\s*(?P<mid>[^.,:;!?]{0,40}?)\b(?P<noun>reminder|alarm|timer)\b(?=\s*:|\s+(?:for|in|at|on|to|every|tomorrow|tonight|\d))"
         ),
+        _compile(r"^\W*(?P<mid>[^.,:;!?]{1,40}?)[ -](?P<weak>timer|alarm)\W*$"),
     ),
     not_frames=_compile(
         r"(?<!can )(?<!could )(?<!would )(?<!will )(?<!can't )\byou remind (?:me|us)\b|\b(?:they|it|that|this|which|who|these|those|always|did you|do you|didn't|doesn't|does|photos|songs) remind (?:me|us)\b"
@@ -66,7 +67,7 @@ ENGLISH = Language(
     clause=_compile(r"(?:that|i )"),
     politeness=_compile(rf"(?:@\w+|{_POLITE})"),
     thanks=_compile(
-        r"[\s,.!]+(?:please|pls|thanks|thank you|thx|ok|okay|will you|would you|could you|can you)\W*$"
+        r"[\s,.!]+(?:please|so|and|then|pls|thanks|thank you|thx|ok|okay|will you|would you|could you|can you)\W*$"
     ),
     unfinished=_compile(
         r"\b(?:is|are|was|were|at|on|in|to|the|a|an|by|from|for|with|until|till|before|after|of|my|and|or)$"
@@ -130,9 +131,10 @@ ENGLISH = Language(
         "newest": -1,
     },
     default_text="Reminder",
-    wake=_compile(r"(?:wake me|get me up)"),
-    wake_text="Wake up",
-    timer=_compile(r".*\b(?:timer|countdown)$"),
-    timer_text="Timer",
+    own_texts=(
+        (_compile(r"\b(?:wake me|get me up)\b"), "Wake up"),
+        (_compile(r"\balarm\b"), "Alarm"),
+        (_compile(r"\b(?:timer|countdown)\b"), "Timer"),
+    ),
     joiner=" ",
 )

@@ -6,12 +6,24 @@ import re
 
 from bot.providers.phrases_intents import RefuseReason
 from bot.providers.phrases_scan import Words
-from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
+from bot.providers.phrases_when import (
+    MONTHS,
+    NOON,
+    Clock,
+    Day,
+    Delay,
+    Every,
+    Part,
+    Unit,
+    When,
+    before_hour,
+    clock_at,
+    clocks_at,
+    every_delay,
+    full_year,
+)
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
+_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90}
 _NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
 _NUMBERS |= {f"{ten}{gap}{_ONES[i]}": n + i for ten, n in _TENS.items() for gap in "- " for i in range(1, 10)}
@@ -25,8 +37,8 @@ _NUMBERS |= {
     "couple of": 2,
     "a couple": 2,
 }
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_WEEKDAYS = "mon tue wed thu fri sat sun".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _UNITS = {
     "s": Delay(seconds=1),
     "m": Delay(seconds=60),
@@ -150,32 +162,27 @@ def _clock(text: str) -> Clock | None:
 
 
 def _with_meridiem(hour: int, minute: int, meridiem: str | None, *, padded: bool = False) -> Clock | None:
-    if minute > 59 or hour > 24 or (meridiem and not 1 <= hour <= 12):
-        return None
-    if meridiem:
-        return Clock(hour=hour % 12 + (12 if meridiem == "p" else 0), minute=minute)
-    return Clock(hour=hour, minute=minute, loose=1 <= hour <= 11 and not padded)
+    if not meridiem:
+        return clock_at(hour, minute, loose=not padded)
+    return clock_at(hour % NOON + (NOON if meridiem == "p" else 0), minute) if 1 <= hour <= NOON else None
 
 
 _BETWEEN_CLOCKS = re.compile(r"\s*(?:,|&|\band\b)\s*(?:and\s+)?(?:at\s+)?")
 
 
-def _clocks(match: re.Match[str]) -> When | None:
+def _clocks(match: re.Match[str]) -> When:
     """Return one time of day or a list of them."""
-    clocks = [_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text]
-    good = tuple(clock for clock in clocks if clock)
-    return When(clocks=good) if good and len(good) == len(clocks) else None
+    return clocks_at(_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text)
 
 
-def _past_hour(match: re.Match[str]) -> When | None:
+def _past_hour(match: re.Match[str]) -> When:
     """Return "half past eight", "quarter to eight", "ten past nine"."""
     spoken = match["q"].removesuffix(" minutes").removeprefix("a ")
     minute = {"half": 30, "quarter": 15}.get(spoken) or int(number(spoken))
     hour = int(number(match["h"]))
     if match["side"] in ("to", "before", "till"):
-        hour, minute = (hour - 1) or 12, 60 - minute
-    clock = _with_meridiem(hour, minute, match["m"])
-    return When(clocks=(clock,)) if clock else None
+        hour, minute = before_hour(hour, minute)
+    return clocks_at([_with_meridiem(hour, minute, match["m"])])
 
 
 def _part(match: re.Match[str]) -> Part | None:
@@ -224,10 +231,10 @@ def _month_days(match: re.Match[str]) -> When:
 def _slashes(match: re.Match[str]) -> When | None:
     """Return 12/24: month first, unless only the other order is a date; 1/2 alone is a half."""
     a, b, year = int(match["a"]), int(match["b"]), int(match["y"]) if match["y"] else None
-    if not (match["on"] or match["y"] or max(a, b) > 12 or "0" in match["a"][0] + match["b"][0]):
+    if not (match["on"] or match["y"] or max(a, b) > MONTHS or "0" in match["a"][0] + match["b"][0]):
         return None
-    month, day = (b, a) if a > 12 >= b else (a, b)
-    return When(day=Day(month=month, day=day, year=year + 2000 if year is not None and year < 100 else year))
+    month, day = (b, a) if a > MONTHS >= b else (a, b)
+    return When(day=Day(month=month, day=day, year=full_year(year)))
 
 
 _OTHER = {"other": 2, "second": 2, "third": 3, "fourth": 4, "2nd": 2, "3rd": 3, "4th": 4}

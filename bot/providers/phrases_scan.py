@@ -101,10 +101,7 @@ class Language:
     everything: re.Pattern[str]
     ordinals: dict[str, int]
     default_text: str
-    wake: re.Pattern[str]  # a frame that carries its own text
-    wake_text: str
-    timer: re.Pattern[str]
-    timer_text: str
+    own_texts: tuple[tuple[re.Pattern[str], str], ...]  # frames that say what for: "wake me", "timer"
     joiner: str  # between two halves of a text
 
 
@@ -186,8 +183,8 @@ def read_segment(language: Language, scan: str, start: int, end: int, clusters: 
             first = _skip(scan, at, end, language.lead)
             lead = next((c for c in inside if c.start <= first < c.end and c.start >= at), None)
             if lead is None and (match := language.duration.match(scan, first, end)):
-                delay = language.read_duration(match.group())
-                lead = delay and Cluster(start=first, end=match.end(), when=When(delay=delay))
+                delay = language.read_duration(match[0])
+                lead = Cluster(start=first, end=match.end(), when=When(delay=delay)) if delay else None
             if lead is not None:
                 segment.lead = lead
                 at = _skip(scan, lead.end, end)
