@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bot.providers.phrases_de_words import MONTH_NAMES, PART_NAMES, UNITS, WEEKDAY_NAMES, WORDS, number
 from bot.providers.phrases_intents import RefuseReason
-from bot.providers.phrases_scan import Words
 from bot.providers.phrases_when import (
     HOUR_MINUTES,
     MONTHS,
@@ -19,94 +19,19 @@ from bot.providers.phrases_when import (
     When,
     clock_at,
     clocks_at,
-    every_delay,
+    delayed,
     full_year,
+    month_days,
+    repeated,
+    weekday_run,
 )
 
-_ONES = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf", "dreizehn", "vierzehn", "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"]
-_TENS = {
-    "zwanzig": 20,
-    "dreißig": 30,
-    "dreissig": 30,
-    "vierzig": 40,
-    "fünfzig": 50,
-    "sechzig": 60,
-    "neunzig": 90,
-}
-_NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
-_NUMBERS |= {
-    f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)
-}
-_NUMBERS |= {**_TENS, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5, "dreieinhalb": 3.5}
-_NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "'ner"), 1)
-_MONTHS = {"jan": 1, "jän": 1, "jae": 1, "feb": 2, "mär": 3, "mae": 3, "mrz": 3, "apr": 4, "mai": 5, "jun": 6}
-_MONTHS |= {"jul": 7, "aug": 8, "sep": 9, "okt": 10, "nov": 11, "dez": 12}
-_WEEKDAYS = {"mo": 0, "di": 1, "mi": 2, "do": 3, "fr": 4, "sa": 5, "so": 6}
-_PARTS = {"morgen": Part.MORNING, "früh": Part.MORNING, "vormittag": Part.MORNING, "mittag": Part.NOON}
-_PARTS |= {"nachmittag": Part.AFTERNOON, "abend": Part.EVENING, "nacht": Part.NIGHT}
-_UNITS = {
-    "s": Delay(seconds=1),
-    "m": Delay(seconds=60),
-    "h": Delay(seconds=3600),
-    "st": Delay(seconds=3600),
-    "t": Delay(days=1),
-    "w": Delay(days=7),
-    "mo": Delay(months=1),
-    "j": Delay(months=12),
-}
-WORDS = Words(
-    {
-        "NUM": (
-            r"(?:\d{1,9}(?:[.,]\d{1,2})?|(?:ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)und"
-            r"(?:zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig)|zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig|sechzig|neunzig"
-            rf"|{'|'.join(reversed(_ONES[13:]))}|(?:anderthalb|(?:ein|zwei|drei)einhalb)|HOURWORD|ein(?:e[rmns]?)?|zwo)"
-        ),
-        "UNIT": (
-            r"(?:sekunden?|sek\b\.?|minuten?|min\b\.?|stunden?|std\b\.?|tage?n?|wochen?|monate?n?|jahre?n?|(?<=\d)[sm]\b|h\b)"
-        ),
-        "HALFSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:halben?|halbe[rn]?) (?:stunde|minute)|einer halbstunde)",
-        "QUARTERSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:dreiviertel|viertel)[ -]?stunden?)",
-        "SPAN": r"(?:HALFSPAN|QUARTERSPAN|NUM[\s-]*UNIT)(?!\w)",
-        "DURATION": r"(?:SPAN(?:(?:\s*,\s*| und |\s*)SPAN){0,3})",
-        "HOURWORD": "(?:zwölf|elf|zehn|neun|acht|sieben|sechs|fünf|vier|drei|zwei|eins?)",
-        "HOUR": r"(?:\d{1,2}|HOURWORD)",
-        "PART": "(?P<part>morgen|früh|vormittag|mittag|nachmittag|abend|nacht)s?",
-        "NOONPART": "(?P<part>vormittag|mittag|nachmittag|abend|nacht|früh)",
-        "FULLDAY": "(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)",
-        "WD": r"(?:FULLDAY|(?:mo|di|mi|do|fr|sa|so)\b\.?)",
-        "MONTH": (
-            "(?P<mon>januar|jänner|jaenner|februar|feber|märz|maerz|april|mai|juni|juli|august|september|oktober|november"
-            r"|dezember|(?:jan|feb|mär|mrz|apr|jun|jul|aug|sept|sep|okt|nov|dez)\b\.?)"
-        ),
-        "YEAR": r"(?:\s+(?P<y>20\d\d|19\d\d)(?![:\d]))?",
-        "EVERY": r"(?:(?:jede[nmrs]?|an jedem) (?:einzelnen )?)",
-        "AND": r"(?:\s*(?:,\s*und\b|,|&|/|\bund\b)\s*)",
-        "ABOUT": r"(?:(?:etwa|ungefähr|circa|ca\.?|genau|punkt|rund) )",
-        "AT": r"(?:(?:um|gegen|ab|@|nach) ABOUT?)",
-        "OCLOCK": r"(?:\s*uhr\b(?:\s*[0-5]?\d(?!\w|[:.]\d))?)",
-        "TIME": r"(?:\d{1,2}(?:[:.][0-5]\d)?OCLOCK?|HOURWORDOCLOCK?)",
-        "NOTCLOCK": r"(?![\w/%€$]|[:.]\d|\s*(?:UNIT|prozent|leute|personen|euro|mal)(?!\w))",
-        "BEGIN": r"(?<![\w'])",
-        "END": r"(?!\w|-\w)",
-    }
-)
 _rule = WORDS.rule
 _SPAN_PART = WORDS.compile(r"(?P<odd>HALFSPAN|QUARTERSPAN)|(?P<n>NUM)[\s-]*(?P<u>UNIT)")
 _UNSUPPORTED = When(reason=RefuseReason.UNSUPPORTED)
 _PAST = When(reason=RefuseReason.PAST)
 _DAILY = Every(unit=Unit.DAY)
 _WORKDAYS = When(every=Every(weekdays=(0, 1, 2, 3, 4)))
-
-
-def number(word: str) -> float:
-    """Return the value of a number in digits or words."""
-    return (
-        _NUMBERS[word]
-        if word in _NUMBERS
-        else _NUMBERS["eins"]
-        if word == "ein"
-        else float(word.replace(",", "."))
-    )
 
 
 def read_duration(text: str) -> Delay | None:
@@ -121,7 +46,7 @@ def read_duration(text: str) -> Delay | None:
             total += Delay(seconds=seconds)
             continue
         name = match["u"]
-        part = _UNITS[name[:2] if name[:2] in ("st", "mo") else name[0]].times(number(match["n"]))
+        part = UNITS[name[:2] if name[:2] in ("st", "mo") else name[0]].times(number(match["n"]))
         if part is None:
             return None
         total += part
@@ -129,14 +54,11 @@ def read_duration(text: str) -> Delay | None:
 
 
 def _delay(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    return When(delay=delay) if delay else None
+    return delayed(read_duration(match["in"]))
 
 
 def _every_span(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    every = delay and every_delay(delay)
-    return When(every=every) if every else None
+    return repeated(read_duration(match["in"]))
 
 
 _CLOCK = re.compile(r"(?:(\d{1,2})(?:[:.](\d{2}))?|([a-zöü]+))(\s*uhr(?:\s*(\d{1,2}))?)?$")
@@ -179,11 +101,11 @@ def _spoken(match: re.Match[str]) -> When | None:
 
 def _part(match: re.Match[str]) -> Part | None:
     said = match.groupdict().get("part")
-    return _PARTS[said] if said else None
+    return PART_NAMES[said] if said else None
 
 
 def _wd(text: str) -> int:
-    return _WEEKDAYS[text[:2]]
+    return WEEKDAY_NAMES[text[:2]]
 
 
 def _weekday(match: re.Match[str]) -> When:
@@ -200,12 +122,11 @@ def _weekdays(match: re.Match[str]) -> When:
 
 
 def _weekday_range(match: re.Match[str]) -> When:
-    first, last = _wd(match["a"]), _wd(match["b"])
-    return When(every=Every(weekdays=tuple((first + i) % 7 for i in range((last - first) % 7 + 1))))
+    return weekday_run(_wd(match["a"]), _wd(match["b"]))
 
 
 def _month(match: re.Match[str]) -> int:
-    return _MONTHS[match["mon"][:3]]
+    return MONTH_NAMES[match["mon"][:3]]
 
 
 def _date(match: re.Match[str]) -> When:
@@ -222,7 +143,7 @@ def _dotted(match: re.Match[str]) -> When | None:
 
 
 def _month_days(match: re.Match[str]) -> When:
-    return When(every=Every(days=tuple(int(d) for d in re.findall(r"\d+", match["l"]))))
+    return month_days(re.findall(r"\d+", match["l"]))
 
 
 _ADVERBS = {
@@ -311,7 +232,8 @@ _REPEATS = (
     ),
     _rule(r"(?:\w{1,9}mal|\d+ ?(?:mal|x)) (?:pro|die|in der|im) (?:woche|monat|jahr|stunde)", _UNSUPPORTED),
     _rule(
-        r"(?:EVERY|am )(?P<l>\d{1,2}\.(?:AND\d{1,2}\.)*)(?: (?:jede[sn]|eines jeden|des|im|in jedem) monats?)",
+        r"(?:EVERY|am )(?P<l>\d{1,2}\.(?:AND\d{1,2}\.)*)(?: (?:jede[sn]|eines jeden|des|im"
+        r"|in jedem) monats?)",
         _month_days,
     ),
     _rule(
@@ -342,14 +264,16 @@ _DAY_RULES = (
         lambda m: When(part=_part(m)),
     ),
     _rule(
-        "(?P<p>(?:am |an diesem |diesen |dieser |(?:am )?(?:nächsten|naechsten|kommenden|nächster|kommender) ))(?P<wd>WD)(?:[- ]?NOONPART| (?:morgen))?",
+        "(?P<p>(?:am |an diesem |diesen |dieser |(?:am )?(?:nächsten|naechsten|kommenden|nächster"
+        "|kommender) ))(?P<wd>WD)(?:[- ]?NOONPART| (?:morgen))?",
         _weekday,
     ),
     _rule("(?P<p>)(?P<wd>FULLDAY)(?:[- ]?NOONPART)?", _weekday),
     _rule("(?:am )?FULLDAYAND(?:am )?FULLDAY", _UNSUPPORTED),
     _rule(r"(?:WD,?\s+)?(?:am |den |zum |der )?(?P<d>\d{1,2})\.?\s*MONTHYEAR", _date),
     _rule(
-        r"(?P<on>am |den |zum )?(?<![\d.])(?P<d>\d{1,2})\.(?P<mo>\d{1,2})(?:\.(?P<y>\d{4}|\d{2})(?![:\d])|\.|(?=[\s,]*(?:um|$|[a-z])))(?!\s*uhr)(?![\d:])",
+        r"(?P<on>am |den |zum )?(?<![\d.])(?P<d>\d{1,2})\.(?P<mo>\d{1,2})(?:\.(?P<y>\d{4}|\d{2})(?![:\d])"
+        r"|\.|(?=[\s,]*(?:um|$|[a-z])))(?!\s*uhr)(?![\d:])",
         _dotted,
     ),
     _rule(

@@ -4,8 +4,8 @@ A `Language` is data: rules that recognise expressions, frames that ask for some
 module knows how expressions stand in a sentence ("remind me EXPR to X", "X EXPR, remind me"); what they mean
 is `phrases_when.py`, which words they are made of is `phrases_en.py`, `phrases_de.py`, `phrases_zh.py`.
 
-Every pattern runs on `scan`, a lower-case twin of the sentence with the same length, so that spans found in it
-cut the sentence itself.
+Every pattern runs on `scan`, a lower-case twin of the sentence with the same length, so that spans found in
+it cut the sentence itself.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _QUOTES = {
     "‘": "’",
     "《": "》",
 }
+
+_CLOSING = {close: {o for o, c in _QUOTES.items() if c == close} - {close} for close in _QUOTES.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,13 @@ def clean(text: str) -> str:
     text = " ".join(text.split()).strip(_EDGE)
     while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
         text = text[1:-1].strip(_EDGE)
+    if (
+        text
+        and text[-1] in _CLOSING
+        and text.count(text[-1]) == 1
+        and not _CLOSING[text[-1]].intersection(text[:-1])
+    ):
+        text = text[:-1].strip(_EDGE)  # its opening twin stood in front of the frame
     return text
 
 

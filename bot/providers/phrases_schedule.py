@@ -3,12 +3,13 @@
 Local times are naive; what happens to them at a clock change is the scheduler's.
 
 Readings that a person could dispute, decided here once:
-- A day without a time is 09:00; parts of a day have the hour in `_PART_HOURS`. When that hour has passed but the
-  part still goes on, the next full hour at least half an hour ahead is taken ("tonight" said at 22:14 is 23:00).
-- A *loose* hour (1 to 11 without am, pm or a 24-hour form) without a day is the next time a 12-hour clock shows
-  it, the small hours of another day left out: being early is a smaller harm than being late. With a day or a
-  repetition, 1 to 5 is the afternoon and the rest is as written; "today at 8" said at nine in the morning is
-  therefore past, and refused.
+- A day without a time is 09:00; parts of a day have the hour in `_PART_HOURS`. When that hour has passed but
+  the part still goes on, the next full hour at least half an hour ahead is taken ("tonight" said at 22:14 is
+  23:00).
+- A *loose* hour (1 to 11 without am, pm or a 24-hour form) without a day is the next time that a 12-hour
+  clock shows it, the small hours of another day left out: being early is a smaller harm than being late.
+  With a day or a repetition, 1 to 5 is the afternoon and the rest is as written; "today at 8" said at nine in
+  the morning is therefore past, and refused.
 - A weekday or date without a year is the next one that is still ahead.
 - "Every week" is Monday, "every month" the 1st, unless the sentence names the day.
 - Days and longer steps keep the time on the clock, so they are `at`; hours and shorter are `in_seconds`.
@@ -37,7 +38,6 @@ from bot.providers.phrases_when import (
 
 _DEFAULT_HOUR = 9
 _LONGEST_MONTH = 31
-_WEEK_DAYS = 7
 _SHORTEST_RUN = 3  # weekdays written as 1-5 rather than 1,2
 _SHORTEST_EVERY_S = 60
 _FARTHEST_S = 100 * 366 * DAY_S  # beyond a century a number is a slip of the finger
@@ -209,7 +209,7 @@ def _cron_days(every: Every) -> tuple[str, str, str]:
     """Return day of month, month and weekday as crontab writes them (0 = Sunday)."""
     if every.weekdays:
         numbers = sorted({(d + 1) % 7 for d in every.weekdays})
-        if len(numbers) == _WEEK_DAYS:
+        if len(numbers) == WEEKDAYS:
             return "*", "*", "*"
         run = len(numbers) >= _SHORTEST_RUN and numbers[-1] - numbers[0] == len(numbers) - 1
         return "*", "*", f"{numbers[0]}-{numbers[-1]}" if run else ",".join(map(str, numbers))

@@ -8,9 +8,10 @@ argument of the cron tool is `phrases_schedule.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from bot.providers.phrases_intents import RefuseReason
 
@@ -19,8 +20,10 @@ NOON = 12
 MIDNIGHT = 24  # the one that ends the day
 HOUR_MINUTES = 60
 MONTHS = 12
+WEEKDAYS = 7
 DAWN = 6  # a loose hour before it means the afternoon, and at night the small hours
 _CENTURY = 100
+_T = TypeVar("_T")
 
 
 class Part(StrEnum):
@@ -95,7 +98,7 @@ def before_hour(hour: int, minutes: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """A day: an offset from today, a weekday (0 = Monday) or a date; `weeks` to `years` count from this one."""
+    """A day: an offset from today, a weekday (0 = Monday) or a date; `weeks` to `years` count from now."""
 
     offset: int | None = None
     weekday: int | None = None
@@ -132,7 +135,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """A repetition: every `seconds`, every `n` units, on `weekdays` (0 = Monday) or on `days` of the month."""
+    """A repetition: every `seconds`, every `n` units, on `weekdays` (0 = Monday) or `days` of the month."""
 
     seconds: int | None = None
     n: int = 1
@@ -166,45 +169,40 @@ _TODAY = When(day=Day(offset=0))
 
 def merge(first: When, second: When) -> When | None:
     """Return both as one, or None when they say different things about the same aspect."""
-    if first.reason or second.reason:
-        if first.reason is RefuseReason.PAST or second.reason is RefuseReason.PAST:
-            return None
-        return When(reason=first.reason or second.reason)
-    if first.delay and second.delay:
-        return None
-    if first.clocks and second.clocks:
-        return None
-    if first.part and second.part and first.part is not second.part:
-        return None
+    reasons = {first.reason, second.reason} - {None}
+    if reasons:
+        return None if RefuseReason.PAST in reasons else When(reason=first.reason or second.reason)
     if (first.delay and second == _TODAY) or (second.delay and first == _TODAY):
         return first if first.delay else second  # "today in two hours"
-    delay = first.delay or second.delay
-    if delay and (delay.seconds or first.day or second.day or first.every or second.every):
+    if _clash(first, second):
         return None
-    day = first.day or second.day
-    if first.day and second.day:
-        day = _merge_days(first.day, second.day)
-        if day is None:
-            return None
-    every = first.every or second.every
-    if first.every and second.every:
-        every = _merge_every(first.every, second.every)
-        if every is None:
-            return None
-    if every and day:
-        every = _every_on(every, day)
-        if every is None:
-            return When(reason=RefuseReason.UNSUPPORTED)
-        day = None
-    if every and every.seconds and (first.part or second.part):
-        return None
-    return When(
-        delay=delay,
-        day=day,
+    both = When(
+        delay=first.delay or second.delay,
+        day=_joined(first.day, second.day, _merge_days),
         clocks=first.clocks or second.clocks,
         part=first.part or second.part,
-        every=every,
+        every=_joined(first.every, second.every, _merge_every),
     )
+    if (first.day and not both.day) or (first.every and not both.every):
+        return None
+    if both.delay and (both.delay.seconds or both.day or both.every):
+        return None
+    if both.every and both.every.seconds and both.part:
+        return None
+    if both.every and both.day:
+        every = _every_on(both.every, both.day)
+        return replace(both, every=every, day=None) if every else When(reason=RefuseReason.UNSUPPORTED)
+    return both
+
+
+def _clash(first: When, second: When) -> bool:
+    if (first.delay and second.delay) or (first.clocks and second.clocks):
+        return True
+    return bool(first.part and second.part and first.part is not second.part)
+
+
+def _joined(first: _T | None, second: _T | None, join: Callable[[_T, _T], _T | None]) -> _T | None:
+    return join(first, second) if first and second else first or second
 
 
 def _merge_days(first: Day, second: Day) -> Day | None:
@@ -254,3 +252,25 @@ def every_delay(delay: Delay) -> Every | None:
         return Every(seconds=delay.seconds + delay.days * DAY_S)
     weeks, rest = divmod(delay.days, 7)
     return Every(unit=Unit.WEEK, n=weeks) if weeks and not rest else Every(unit=Unit.DAY, n=delay.days)
+
+
+def delayed(delay: Delay | None) -> When | None:
+    """Return "in SPAN"."""
+    return When(delay=delay) if delay else None
+
+
+def repeated(delay: Delay | None) -> When | None:
+    """Return "every SPAN"."""
+    every = delay and every_delay(delay)
+    return When(every=every) if every else None
+
+
+def weekday_run(first: int, last: int) -> When:
+    """Return "every FIRST to LAST", over the weekend when the last comes before the first."""
+    length = (last - first) % WEEKDAYS + 1
+    return When(every=Every(weekdays=tuple((first + i) % WEEKDAYS for i in range(length))))
+
+
+def month_days(days: Iterable[str]) -> When:
+    """Return "on these days of every month"."""
+    return When(every=Every(days=tuple(int(day) for day in days)))

@@ -23,8 +23,10 @@ from bot.providers.phrases_when import (
     before_hour,
     clock_at,
     clocks_at,
-    every_delay,
+    delayed,
     hour_in_part,
+    repeated,
+    weekday_run,
 )
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
@@ -71,7 +73,8 @@ WORDS = Words(
 )
 _rule = WORDS.rule
 _SPAN_PART = WORDS.compile(
-    r"(?P<odd>半个?(?:小时|钟头)|半天|半分钟|[一三]刻钟)|(?P<n>NUM)\s*(?P<half>个半)?(?P<u>UNIT|小时|钟头|月)(?P<more>半?)"
+    r"(?P<odd>半个?(?:小时|钟头)|半天|半分钟|[一三]刻钟)|(?P<n>NUM)\s*(?P<half>个半)?(?P<u>UNIT|小时|钟头"
+    r"|月)(?P<more>半?)"
 )
 _UNSUPPORTED = When(reason=RefuseReason.UNSUPPORTED)
 _PAST = When(reason=RefuseReason.PAST)
@@ -112,21 +115,19 @@ def read_duration(text: str) -> Delay | None:
 
 
 def _delay(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    return When(delay=delay) if delay else None
+    return delayed(read_duration(match["in"]))
 
 
 def _every_span(match: re.Match[str]) -> When | None:
     delay = read_duration(match["in"])
     if delay == Delay(days=1) and "隔" in match[0]:
         delay = Delay(days=2)  # 每隔一天 leaves one day out
-    every = delay and every_delay(delay)
-    return When(every=every) if every else None
+    return repeated(delay)
 
 
 _CLOCK = WORDS.compile(
-    # the part of the day belongs to the hour behind it
-    r"(?:PART\s*)?差(?P<less>SMALL)分钟?(?P<next>SMALL)点|(?P<h>SMALL)\s*[点时:](?:(?P<half>半)|(?P<q>[一三])刻|过?(?P<m>SMALL)分?|差(?P<to>SMALL)分)?"
+    r"(?:PART\s*)?(?:差(?P<less>SMALL)分钟?(?P<next>SMALL)点"
+    r"|(?P<h>SMALL)\s*[点时:](?:(?P<half>半)|(?P<q>[一三])刻|过?(?P<m>SMALL)分?|差(?P<to>SMALL)分)?)"
 )
 
 
@@ -175,8 +176,7 @@ def _weekdays(match: re.Match[str]) -> When:
 
 
 def _weekday_range(match: re.Match[str]) -> When:
-    first, last = _WEEKDAYS[match["a"]], _WEEKDAYS[match["b"]]
-    return When(every=Every(weekdays=tuple((first + i) % 7 for i in range((last - first) % 7 + 1))))
+    return weekday_run(_WEEKDAYS[match["a"]], _WEEKDAYS[match["b"]])
 
 
 def _date(match: re.Match[str]) -> When:
@@ -263,7 +263,8 @@ _DAY_RULES = (
     _rule("(?P<p>下下个?|下个?|这个?|本)?WEEK(?P<d>[一二三四五六日天末])(?!月)", _weekday),
     _rule("下个?(?:周|星期|礼拜)", When(day=Day(weeks=1))),
     _rule(
-        "(?P<y>(?:\\d{4}|[二〇零一二三四五六七八九]{4})年|今年|明年|后年)?(?P<mon>SMALL)月(?P<d>SMALL)[号日]?",
+        "(?P<y>(?:\\d{4}|[二〇零一二三四五六七八九]{4})年|今年|明年"
+        "|后年)?(?P<mon>SMALL)月(?P<d>SMALL)[号日]?",
         _date,
     ),
     _rule(r"(?P<p>下个?月|这个?月|本月)?(?P<d>SMALL)[号日](?![线楼院])", _month_day),
