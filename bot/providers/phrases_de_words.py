@@ -54,7 +54,7 @@ MONTH_NAMES = {
     "mai": 5,
     "jun": 6,
 }
-MONTH_NAMES |= {"jul": 7, "aug": 8, "sep": 9, "okt": 10, "nov": 11, "dez": 12}
+MONTH_NAMES |= {"jun": 6, "jul": 7, "aug": 8, "sep": 9, "okt": 10, "nov": 11, "dez": 12}
 WEEKDAY_NAMES = {"mo": 0, "di": 1, "mi": 2, "do": 3, "fr": 4, "sa": 5, "so": 6}
 PART_NAMES = {"morgen": Part.MORNING, "früh": Part.MORNING, "vormittag": Part.MORNING, "mittag": Part.NOON}
 PART_NAMES |= {"nachmittag": Part.AFTERNOON, "abend": Part.EVENING, "nacht": Part.NIGHT}

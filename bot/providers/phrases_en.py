@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bot.providers.phrases_en_times import RULES, WORDS, read_duration
+from bot.providers.phrases_en_times import RULES, read_duration
+from bot.providers.phrases_en_words import WORDS
 from bot.providers.phrases_scan import ISO_DATE, Language
 
 _compile = WORDS.compile

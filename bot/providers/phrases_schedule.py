@@ -26,6 +26,7 @@ from bot.providers.phrases_when import (
     DAWN,
     DAY_S,
     MIDNIGHT,
+    WEEKDAYS,
     Clock,
     Day,
     Delay,
@@ -208,7 +209,7 @@ def _repeating(every: Every, when: When) -> dict[str, Any] | RefuseReason:
 def _cron_days(every: Every) -> tuple[str, str, str]:
     """Return day of month, month and weekday as crontab writes them (0 = Sunday)."""
     if every.weekdays:
-        numbers = sorted({(d + 1) % 7 for d in every.weekdays})
+        numbers = sorted({(d + 1) % WEEKDAYS for d in every.weekdays})
         if len(numbers) == WEEKDAYS:
             return "*", "*", "*"
         run = len(numbers) >= _SHORTEST_RUN and numbers[-1] - numbers[0] == len(numbers) - 1
