@@ -42,6 +42,7 @@ class Role(StrEnum):
 class Risk(StrEnum):
     """What the worst outcome of a tool call touches (design 5)."""
 
+    TALK = "talk"  # words in the own chat: messages and the sender's own reminders
     READ = "read"  # the own chat's files and history
     NET = "net"  # the web and open-world MCP servers
     WRITE = "write"  # the own chat's files, jobs, memory
@@ -128,7 +129,6 @@ class InboundMessage:
     sent_us: int | None = None
     lane: str = ""  # empty: the address's own lane
     reply_to: str = ""  # the platform message an answer should reply to; empty: none
-    group_id: str = ""  # an album's id: rows with the same one become one turn
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -1,1 +1,1 @@
-"""Model providers: whatever answers a turn. Nothing here stores, schedules or sends."""
+"""Model providers, found by name; they never import each other."""

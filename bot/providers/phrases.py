@@ -98,14 +98,8 @@ def understand(
 def _visible(text: str) -> str:
     """Return the text composed, on one line, without control, direction and other invisible characters."""
     composed = unicodedata.normalize("NFC", text)
-    kept = (
-        " " if c.isspace() else c
-        for c in composed
-        if c.isspace() or unicodedata.category(c) not in ("Cc", "Cs")
-    )
-    directed = "".join(
-        c for c in kept if c not in "\u200b\u200e\u200f\u061c\ufeff" and not "\u202a" <= c <= "\u202e"
-    )
+    kept = (" " if c.isspace() else c for c in composed if c.isspace() or unicodedata.category(c) not in ("Cc", "Cs"))
+    directed = "".join(c for c in kept if c not in "\u200b\u200e\u200f\u061c\ufeff" and not "\u202a" <= c <= "\u202e")
     return " ".join("".join(c for c in directed if not "\u2066" <= c <= "\u2069").split())
 
 

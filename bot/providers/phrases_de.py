@@ -18,9 +18,7 @@ _POLITE = (
     r"|ich möchte,? dass du|ich will,? dass du|vergiss nicht|denk dran|denk daran|denke daran)\b)"
 )
 _REMIND = r"(?:erinnere?|erinnern sie|errinnere?|erinner'|weise?|gemahne)"
-_ASK = (
-    r"(?:kannst|könntest|koenntest|würdest|wuerdest|magst|willst|können|könnten|würden|möchtest) (?:du|sie)"
-)
+_ASK = r"(?:kannst|könntest|koenntest|würdest|wuerdest|magst|willst|können|könnten|würden|möchtest) (?:du|sie)"
 
 GERMAN = Language(
     code="de",
@@ -108,9 +106,7 @@ GERMAN = Language(
         rf"|^\W*(?:welche|zeig).*\b{_NOUN}\b.*\b(?:habe|gibt|aktiv|an)\b"
     ),
     cancels=(
-        _compile(
-            r"\berinnere? (?:mich|uns) (?:bitte )?(?:nicht mehr|nie wieder|nicht länger|nicht)\b(?P<what>.*)"
-        ),
+        _compile(r"\berinnere? (?:mich|uns) (?:bitte )?(?:nicht mehr|nie wieder|nicht länger|nicht)\b(?P<what>.*)"),
         _compile(rf"\bkeine (?P<what>.*\b{_NOUN}\b.*)mehr\b"),
         _compile(
             rf"^(?:\W|{_POLITE})*(?:lösche?|loesche?|lösch|entferne?|streiche?|storniere?|canceln?|cancel"
@@ -128,24 +124,18 @@ GERMAN = Language(
         ),
     ),
     pauses=(
-        _compile(
-            rf"^(?:\W|{_POLITE})*(?:pausiere?|unterbrich|deaktiviere?|halte)\b(?P<what>.*?)(?:\s+an)?\W*$"
-        ),
+        _compile(rf"^(?:\W|{_POLITE})*(?:pausiere?|unterbrich|deaktiviere?|halte)\b(?P<what>.*?)(?:\s+an)?\W*$"),
         _compile(rf"\b(?P<what>[^.!?]*\b{_NOUN}\b[^.!?]*) (?:pausieren|deaktivieren|unterbrechen)\b"),
     ),
     resumes=(
         _compile(rf"^(?:\W|{_POLITE})*(?:setze?|führe)\b(?P<what>.*) fort\W*$"),
-        _compile(
-            rf"^(?:\W|{_POLITE})*(?:aktiviere?|reaktiviere?|nimm)\b(?P<what>.*?)(?:\s+wieder(?: auf)?)?\W*$"
-        ),
+        _compile(rf"^(?:\W|{_POLITE})*(?:aktiviere?|reaktiviere?|nimm)\b(?P<what>.*?)(?:\s+wieder(?: auf)?)?\W*$"),
         _compile(
             rf"\b(?P<what>[^.!?]*\b{_NOUN}\b[^.!?]*) (?:fortsetzen|wieder aktivieren|weiterführen"
             rf"|reaktivieren)\b"
         ),
     ),
-    changes=_compile(
-        rf"^(?:\W|{_POLITE})*(?:ändere?|verschiebe?|verlege?|bearbeite|aktualisiere)\b.*\b(?:{_NOUN})\b"
-    ),
+    changes=_compile(rf"^(?:\W|{_POLITE})*(?:ändere?|verschiebe?|verlege?|bearbeite|aktualisiere)\b.*\b(?:{_NOUN})\b"),
     nouns=_compile(rf"\b(?:{_NOUN}|erinnere?|nummer|nr\.?|sie)\b|#\d"),
     fillers=_compile(
         r"\b(?:erinnerung(?:en)?|wecker|timer|jobs?|das|die|der|den|dem|des|ein|eine|einen|mein|meine"

@@ -40,9 +40,7 @@ def read_duration(text: str) -> Delay | None:
     for match in _SPAN_PART.finditer(text):
         odd = match["odd"]
         if odd:
-            seconds = (
-                2700 if "dreiviertel" in odd else 900 if "viertel" in odd else 30 if "minute" in odd else 1800
-            )
+            seconds = 2700 if "dreiviertel" in odd else 900 if "viertel" in odd else 30 if "minute" in odd else 1800
             total += Delay(seconds=seconds)
             continue
         name = match["u"]
@@ -282,9 +280,7 @@ _DAY_RULES = (
     ),
     _rule(r"(?:am|zum|den) (?P<d>\d{1,2})\.(?!\d)", lambda m: When(day=Day(day=int(m["d"])))),
     _rule(f"(?:an |zu )?(?P<n>{'|'.join(_HOLIDAYS)})", _holiday),
-    _rule(
-        "(?:in der |im )?(?:nächste[nrs]?|naechste[nrs]?|kommende[nrs]?) (?P<u>woche|monat|jahr)", _next_unit
-    ),
+    _rule("(?:in der |im )?(?:nächste[nrs]?|naechste[nrs]?|kommende[nrs]?) (?P<u>woche|monat|jahr)", _next_unit),
     _rule("am (?:kommenden |nächsten )?wochenende|dieses wochenende", When(day=Day(weekday=5))),
     _rule("nächstes wochenende", When(day=Day(weekday=5, weeks=1))),
 )

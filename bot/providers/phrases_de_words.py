@@ -37,9 +37,7 @@ _TENS = {
     "neunzig": 90,
 }
 _NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
-_NUMBERS |= {
-    f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)
-}
+_NUMBERS |= {f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)}
 _NUMBERS |= {**_TENS, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5, "dreieinhalb": 3.5}
 _NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "'ner"), 1)
 MONTH_NAMES = {
@@ -112,10 +110,4 @@ WORDS = Words(
 
 def number(word: str) -> float:
     """Return the value of a number in digits or words."""
-    return (
-        _NUMBERS[word]
-        if word in _NUMBERS
-        else _NUMBERS["eins"]
-        if word == "ein"
-        else float(word.replace(",", "."))
-    )
+    return _NUMBERS[word] if word in _NUMBERS else _NUMBERS["eins"] if word == "ein" else float(word.replace(",", "."))

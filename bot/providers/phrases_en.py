@@ -26,9 +26,7 @@ ENGLISH = Language(
     not_before=_compile(
         r"\b(?:for|until|till|since|before|from|than|of|between|due|my|our|your|his|her|their|a|the)\s*$"
     ),
-    lead=_compile(
-        r"(?:for|again|please|it's|is|just|something|and|reminder|alarm|to go off|starting|beginning)\b"
-    ),
+    lead=_compile(r"(?:for|again|please|it's|is|just|something|and|reminder|alarm|to go off|starting|beginning)\b"),
     frames=(
         _compile(rf"\b{_WANT} to be reminded\b"),
         _compile(
@@ -122,9 +120,7 @@ ENGLISH = Language(
         ),
         _compile(rf"\b(?:cancel|delete|remove|stop|forget) (?P<what>.*\b(?:{_NOUN}|one)\b.*)"),
     ),
-    pauses=(
-        _compile(rf"^(?:\W|{_POLITE})*(?:pause|suspend|mute|silence|hold|disable|deactivate)\b(?P<what>.*)"),
-    ),
+    pauses=(_compile(rf"^(?:\W|{_POLITE})*(?:pause|suspend|mute|silence|hold|disable|deactivate)\b(?P<what>.*)"),),
     resumes=(
         _compile(
             rf"^(?:\W|{_POLITE})*(?:resume|unpause|un-pause|continue|restart|reactivate|enable|re-enable"

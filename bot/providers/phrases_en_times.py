@@ -224,9 +224,7 @@ _REPEATS = (
     _rule("EVERYweekend|(?:(?:on|at) )?(?:the )?weekends", When(every=Every(weekdays=(5, 6)))),
     _rule(r"EVERY(?P<l>WDs?(?:AND(?:on |every )?WDs?)*)(?: PARTs?)?", _weekdays),
     _rule(r"(?:on )?(?P<l>FULLDAYs(?:AND(?:on )?FULLDAYs)*)(?: PARTs?)?", _weekdays),
-    _rule(
-        r"(?:EVERY|from )?(?P<a>WD)(?: (?:to|through|thru|till|until) |\s*[-–]\s*)(?P<b>WD)", _weekday_range
-    ),
+    _rule(r"(?:EVERY|from )?(?P<a>WD)(?: (?:to|through|thru|till|until) |\s*[-–]\s*)(?P<b>WD)", _weekday_range),
     _rule("EVERY(?P<in>DURATION)", _every_span),
     _rule("EVERY(?P<u>day|week|month|year|hour|minute|second)", _each_one),
     _rule(
@@ -242,9 +240,7 @@ _REPEATS = (
     _rule(f"(?P<a>{'|'.join(_ADVERBS)})", lambda m: When(every=_ADVERBS[m["a"]])),
     _rule(f"(?P<n>{'|'.join(_OFTEN)})(?: a| per| every| each)? (?:day|daily)", _often),
     _rule("once (?:an?|per|every|each) (?P<u>week|month|year|hour|minute)", _each_one),
-    _rule(
-        r"(?:twice|thrice|\w{1,9} times) (?:an?|per|every|each) (?:week|month|hour|year|minute)", _UNSUPPORTED
-    ),
+    _rule(r"(?:twice|thrice|\w{1,9} times) (?:an?|per|every|each) (?:week|month|hour|year|minute)", _UNSUPPORTED),
     _rule(r"(?:EVERY|(?:on )?the )(?P<l>\d{1,2}ORD(?:AND(?:the )?\d{1,2}ORD)*)EACHMONTH", _month_days),
     _rule("(?:EVERY|(?:on )?the )first(?: day)? of (?:the|each|every) month", When(every=Every(days=(1,)))),
     _rule(r"EVERY(?P<l>\d{1,2}ORD)", _month_days),
@@ -266,8 +262,7 @@ _DAY_RULES = (
     _rule("(?:first thing )?(?:early )?in the PART", lambda m: When(part=_part(m))),
     _rule("at night", When(part=Part.NIGHT)),
     _rule(
-        "(?P<p>(?:on|this|next|coming|by|on next|on the next) )(?:(?:the )?(?:coming"
-        "|following) )?(?P<wd>WD)(?: PART)?",
+        "(?P<p>(?:on|this|next|coming|by|on next|on the next) )(?:(?:the )?(?:coming|following) )?(?P<wd>WD)(?: PART)?",
         _weekday,
     ),
     _rule("(?P<p>next )?(?P<wd>FULLDAY)(?: PART)?", _weekday),

@@ -29,11 +29,7 @@ def choose(language: Language, said: str, jobs: Sequence[KnownJob], *, certain: 
         return tuple(by_id)
     if match := _ID.search(said):
         return NotFound(wanted=match[0])
-    if (
-        certain
-        and language.everything.search(said)
-        and not _words(language, language.everything.sub(" ", said))
-    ):
+    if certain and language.everything.search(said) and not _words(language, language.everything.sub(" ", said)):
         return tuple(job.id for job in jobs) or NotFound(wanted="")
     wanted = clean(language.fillers.sub(" ", said))
     place = _place(language, wanted)

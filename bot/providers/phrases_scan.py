@@ -211,12 +211,7 @@ def clean(text: str) -> str:
     text = " ".join(text.split()).strip(_EDGE)
     while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
         text = text[1:-1].strip(_EDGE)
-    if (
-        text
-        and text[-1] in _CLOSING
-        and text.count(text[-1]) == 1
-        and not _CLOSING[text[-1]].intersection(text[:-1])
-    ):
+    if text and text[-1] in _CLOSING and text.count(text[-1]) == 1 and not _CLOSING[text[-1]].intersection(text[:-1]):
         text = text[:-1].strip(_EDGE)  # its opening twin stood in front of the frame
     return text
 
@@ -239,9 +234,7 @@ def _without(language: Language, text: str, scan: str, segment: Segment, cut: Cl
     head = clean(text[segment.start : cut.start])
     if language.unfinished.search(head.lower()):
         return whole
-    connector = (
-        language.connectors.match(scan, _skip(scan, cut.end, segment.end), segment.end) if not head else None
-    )
+    connector = language.connectors.match(scan, _skip(scan, cut.end, segment.end), segment.end) if not head else None
     tail = clean(text[connector.end() if connector else cut.end : segment.end])
     return clean(head + language.joiner + tail) if head and tail else head or tail
 

@@ -30,9 +30,7 @@ from bot.providers.phrases_when import (
 )
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
-_WEEKDAYS = (
-    {c: i for i, c in enumerate("一二三四五六日")} | {"天": 6, "末": 5} | {str(i + 1): i for i in range(7)}
-)
+_WEEKDAYS = {c: i for i, c in enumerate("一二三四五六日")} | {"天": 6, "末": 5} | {str(i + 1): i for i in range(7)}
 _PARTS = dict.fromkeys(("凌晨", "清晨", "清早", "早上", "早晨", "上午", "早", "一早", "大早"), Part.MORNING)
 _PARTS |= dict.fromkeys(("中午", "正午"), Part.NOON) | dict.fromkeys(("下午", "午后"), Part.AFTERNOON)
 _PARTS |= dict.fromkeys(("晚上", "夜里", "深夜", "半夜", "夜晚", "晚间", "晚", "午夜"), Part.NIGHT) | {
@@ -263,8 +261,7 @@ _DAY_RULES = (
     _rule("(?P<p>下下个?|下个?|这个?|本)?WEEK(?P<d>[一二三四五六日天末])(?!月)", _weekday),
     _rule("下个?(?:周|星期|礼拜)", When(day=Day(weeks=1))),
     _rule(
-        "(?P<y>(?:\\d{4}|[二〇零一二三四五六七八九]{4})年|今年|明年"
-        "|后年)?(?P<mon>SMALL)月(?P<d>SMALL)[号日]?",
+        "(?P<y>(?:\\d{4}|[二〇零一二三四五六七八九]{4})年|今年|明年|后年)?(?P<mon>SMALL)月(?P<d>SMALL)[号日]?",
         _date,
     ),
     _rule(r"(?P<p>下个?月|这个?月|本月)?(?P<d>SMALL)[号日](?![线楼院])", _month_day),

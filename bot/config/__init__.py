@@ -1,0 +1,53 @@
+"""Configuration: one TOML file becomes one typed value, or one `ConfigError` listing all that is wrong.
+
+`fields` has the types, `sections` the keys, `loader` finds and reads the file. Plugins own their sections:
+the roof collects `{"channels.telegram": TelegramConfig, ...}` and hands the mapping to `load_config`; nothing
+here knows a plugin or touches the network.
+"""
+
+from __future__ import annotations
+
+from bot.config.fields import (
+    Count,
+    FilePath,
+    Seconds,
+    SecretText,
+    Section,
+    check_http_url,
+    check_zone,
+)
+from bot.config.loader import Config, default_config_text, find_config, load_config
+from bot.config.sections import (
+    AccessSection,
+    BotSection,
+    JobsSection,
+    LimitsSection,
+    LlmSection,
+    LogSection,
+    ServerSection,
+    default_data_dir,
+    machine_zone,
+)
+
+__all__ = [
+    "AccessSection",
+    "BotSection",
+    "Config",
+    "Count",
+    "FilePath",
+    "JobsSection",
+    "LimitsSection",
+    "LlmSection",
+    "LogSection",
+    "Seconds",
+    "SecretText",
+    "Section",
+    "ServerSection",
+    "check_http_url",
+    "check_zone",
+    "default_config_text",
+    "default_data_dir",
+    "find_config",
+    "load_config",
+    "machine_zone",
+]

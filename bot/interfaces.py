@@ -1,0 +1,524 @@
+"""The seams, all on one page: what the engine asks of a store, a signal, a channel, a provider.
+
+Implementations live on higher floors (`bot/store`, `bot/bus.py`, `channels`, `bot/providers`) and are put
+together in `bot/app.py` only. Verbs that write are atomic: they return after the commit, or raise
+`StoreUnavailable` with nothing changed. Verbs that take a `Turn` raise `StaleLease` when its lease is lost.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from bot.clock import Clock
+from bot.messages import (
+    Address,
+    Attachment,
+    InboundMessage,
+    OutboundMessage,
+    Replay,
+    ToolCall,
+    Usage,
+)
+from bot.records import (
+    Acceptance,
+    CallRecord,
+    CallResult,
+    DeadLetter,
+    Ending,
+    Job,
+    Message,
+    NewJob,
+    OutboxRow,
+    Person,
+    QueuedMessage,
+    StoreStatus,
+    Subagent,
+    Turn,
+)
+
+T = TypeVar("T")
+
+
+# --- store -----------------------------------------------------------------------------------------------
+
+
+class Inbox(Protocol):
+    """Messages that came in, until they are answered."""
+
+    async def accept(self, message: InboundMessage) -> Acceptance:
+        """Commit a message durably (power loss included). Raises `QueueFull` at the limit of waiting rows."""
+
+    async def accept_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
+        """Keep an update nobody could parse as a dead letter. Idempotent by `update_id`."""
+
+    async def replace_queued(self, message: InboundMessage) -> bool:
+        """Give a still queued message the text of its edit; False when it is not queued any more."""
+
+    async def prune(self, *, older_than_us: int) -> int:
+        """Forget settled messages received before then; their identities no longer guard against repeats."""
+
+
+class Turns(Protocol):
+    """Claims of work. A claim is a lease of the turn and, through it, of its lane."""
+
+    async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+        """Begin or resume one turn in each of up to `limit` idle lanes with work, oldest message first.
+
+        `attempt` of a resumed turn counts on, without end: the caller buries what came too often. Turns that
+        were cut short twice are handed out one at a time, so that only the one that kills the process uses up
+        its third attempt. Lines of one sender that waited through an outage come as one turn.
+        """
+
+    async def save_draft(self, turn: Turn, draft_id: str) -> None:
+        """Remember the platform message that shows the turn's unfinished text."""
+
+    async def finish(self, turn: Turn, ending: Ending) -> None:
+        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction."""
+
+    async def release(self, turn: Turn) -> None:
+        """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
+
+    async def renew(self, turn_ids: Collection[int]) -> None:
+        """Prolong the leases that this instance holds on these turns."""
+
+
+class Steps(Protocol):
+    """What happens inside a turn, recorded so that a crash is a pause."""
+
+    async def record_reply(self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall]) -> None:
+        """Store new history rows, the last one being a reply that asks for `calls`."""
+
+    async def start_call(self, turn: Turn, call_id: str) -> None:
+        """Mark a `once` call as started, before it can have an effect."""
+
+    async def record_result(self, turn: Turn, result: CallResult) -> None:
+        """Store one call's result at once; needed when other calls of the step are still open."""
+
+    async def record_step(
+        self,
+        turn: Turn,
+        results: Sequence[CallResult],
+        rows: Sequence[Message],
+        compose: Callable[[QueuedMessage], Message],
+    ) -> tuple[Turn, list[Message]]:
+        """Close a step: its results, its tool messages in call order, and what the user wrote meanwhile.
+
+        Waiting messages of the same sender, origin and chat type join the turn; `compose` makes their history
+        rows, which are stored after `rows` and returned with the turn as it now is.
+        """
+
+    async def calls_of(self, turn: Turn, step: int) -> list[CallRecord]:
+        """Return the calls of one step in call order; for `turn.step`, those that a crash left open."""
+
+    async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
+        """Run `work` and store its result in one durable transaction; a call with a result returns that."""
+
+
+class History(Protocol):
+    """The rows of sessions."""
+
+    async def tail(self, session_id: int, *, limit_tokens: int) -> list[Message]:
+        """Return the newest messages of a session that fit the limit (by estimate), oldest first."""
+
+    async def count(self, address: Address) -> int:
+        """Return how many messages the current session of an address holds."""
+
+
+class Outbox(Protocol):
+    """Messages on their way out, ordered per (channel, chat, thread)."""
+
+    async def put(self, message: OutboundMessage) -> int:
+        """Commit one message that belongs to no turn; returns its outbox id."""
+
+    async def claim(self, *, limit: int, channels: Collection[str]) -> list[OutboxRow]:
+        """Mark the sendable heads of up to `limit` order keys as sending, and return them."""
+
+    async def next_due_us(self, channels: Collection[str]) -> int | None:
+        """Return when the next queued row may be sent, None when nothing is queued."""
+
+    async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
+        """Store the platform ids of the parts sent so far."""
+
+    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
+        """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
+
+    async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
+        """Queue a row again for later; `uncertain` counts a send that may have arrived."""
+
+    async def delay_chat(self, address: Address, until_us: int) -> None:
+        """Hold back everything for a chat until then (rate limit)."""
+
+    async def bury(self, outbox_id: int, error: str) -> None:
+        """Make a row a dead letter, so that the next of its key can go."""
+
+    async def close_chat(self, address: Address, error: str) -> int:
+        """Bury what is queued for a chat that is gone and pause its jobs; returns the number of jobs paused."""
+
+    async def reopen_chat(self, address: Address) -> None:
+        """Note that the chat speaks to us again."""
+
+    async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction."""
+
+    async def job_of(self, address: Address, platform_id: str) -> str:
+        """Return the id of the job whose reminder was sent as this platform message, or ''."""
+
+
+class FiringComposer(Protocol):
+    """Writes the messages of a firing; called on the writer's thread, must be pure."""
+
+    def reminder(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:
+        """Return what the chat reads."""
+
+    def task(self, job: Job, *, run_id: int, due_us: int, now_us: int) -> InboundMessage:
+        """Return what the task's own lane works on."""
+
+    def missed(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:
+        """Return the notice that a task was due too long ago to be run."""
+
+
+class Jobs(Protocol):
+    """Scheduled jobs."""
+
+    async def add(self, job: NewJob, *, limit_per_chat: int) -> Job:
+        """Commit a job durably. Raises `ScheduleError` at the limit of jobs for the chat."""
+
+    async def list(self, address: Address | None = None) -> list[Job]:
+        """Return jobs that are not over, soonest first; of the address's chat, or of all."""
+
+    async def get(self, job_id: str) -> Job | None:
+        """Return a job that is not removed, or None."""
+
+    async def remove(self, job_id: str) -> bool:
+        """Delete a job; False when there is none."""
+
+    async def run_now(self, job_id: str, composer: FiringComposer) -> bool:
+        """Fire a job once now, beside its schedule; False when there is none."""
+
+    async def next_due_us(self, channels: Collection[str] | None = None) -> int | None:
+        """Return the earliest due time of all active jobs."""
+
+    async def fire(
+        self, composer: FiringComposer, *, catch_up_max_age_us: int, channels: Collection[str] | None = None
+    ) -> int:
+        """Fire all due jobs in one durable transaction: runs, messages, turns, next due times.
+
+        Several missed due times of one job become one late firing. A recurring job or a task found later than
+        `catch_up_max_age_us` is recorded as missed; a one-shot reminder is delivered however late it is.
+        Returns how many jobs were due.
+        """
+
+
+class Unit(Protocol):
+    """The writes a keyed tool may make inside the transaction that also stores its result.
+
+    Synchronous: it lives inside one transaction on the writer's thread and must not outlive it.
+    """
+
+    def now_us(self) -> int:
+        """Return the transaction's instant."""
+
+    def put_outbound(self, message: OutboundMessage) -> int:
+        """Queue a message; returns its outbox id."""
+
+    def put_inbound(self, message: InboundMessage) -> None:
+        """Queue work for the loop."""
+
+    def add_job(self, job: NewJob, *, limit_per_chat: int) -> Job:
+        """See `Jobs.add`."""
+
+    def list_jobs(self, address: Address) -> list[Job]:
+        """Return the jobs of the address's chat that are not over."""
+
+    def save_job(self, job: Job) -> None:
+        """Write back a changed job."""
+
+    def remove_job(self, job_id: str) -> bool:
+        """See `Jobs.remove`."""
+
+    def run_job_now(self, job_id: str, composer: FiringComposer) -> bool:
+        """See `Jobs.run_now`."""
+
+    def add_subagent(self, subagent: Subagent) -> None:
+        """Store a subagent; its work is queued by `put_inbound`."""
+
+    def count_subagents(self, address: Address) -> int:
+        """Return how many subagents of a chat are still running."""
+
+
+class People(Protocol):
+    """What people told the bot about themselves, by platform id."""
+
+    async def get(self, channel: str, user_id: str) -> Person:
+        """Return a person; unknown ones have empty fields."""
+
+    async def save(self, person: Person) -> None:
+        """Write a person's settings."""
+
+
+class Cursors(Protocol):
+    """Named positions in platform streams, such as Telegram's update offset."""
+
+    async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
+        """Return a cursor, or None when unset or older than `max_age_us`."""
+
+    async def set(self, name: str, value: str) -> None:
+        """Commit a cursor."""
+
+
+class Subagents(Protocol):
+    """Background helpers."""
+
+    async def get(self, subagent_id: str) -> Subagent | None:
+        """Return one, or None."""
+
+
+class Overview(Protocol):
+    """Questions of people who look after the bot."""
+
+    async def status(self) -> StoreStatus:
+        """Return counts and the newest dead letters."""
+
+    async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
+        """Return the newest dead letters, newest first."""
+
+
+class Store(Protocol):
+    """All nouns of one database."""
+
+    inbox: Inbox
+    turns: Turns
+    steps: Steps
+    history: History
+    outbox: Outbox
+    jobs: Jobs
+    people: People
+    cursors: Cursors
+    subagents: Subagents
+    overview: Overview
+
+
+# --- signal ----------------------------------------------------------------------------------------------
+
+
+class Topic(StrEnum):
+    """What a doorbell rings for."""
+
+    INBOUND = "inbound"  # a message waits for a turn
+    OUTBOUND = "outbound"  # a message waits to be sent
+    JOBS = "jobs"  # the next due time may have changed
+
+
+class Signal(Protocol):
+    """A doorbell that may be lost: whoever waits must also look at the rows now and then."""
+
+    def notify(self, topic: Topic) -> None:
+        """Wake whoever waits for the topic; never blocks."""
+
+    async def wait(self, topic: Topic, timeout_s: float | None) -> bool:
+        """Wait until the topic was notified since the last wait; False after `timeout_s`."""
+
+
+# --- channel ---------------------------------------------------------------------------------------------
+
+
+class ChannelState(StrEnum):
+    """How a channel stands, for status and readiness."""
+
+    STARTING = "starting"  # not connected yet, trying
+    READY = "ready"  # receives and sends
+    OFFLINE = "offline"  # lost its platform, trying again
+    FAILED = "failed"  # its configuration is refused; off until that changes
+
+
+class Intake(Protocol):
+    """What a channel may do with what it receives; implemented by the bus."""
+
+    async def publish_inbound(self, message: InboundMessage) -> Acceptance:
+        """Commit a message. Only after this returned may the platform be told that it was received."""
+
+    async def publish_edit(self, message: InboundMessage) -> Acceptance:
+        """Replace the text of a message that still waits; an edit of a handled one is ignored."""
+
+    async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
+        """Keep an update that could not be parsed."""
+
+    async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        """Move everything of a chat to its new id."""
+
+    async def close_chat(self, address: Address, error: str) -> int:
+        """The bot was blocked or removed: stop sending there, pause its jobs."""
+
+    async def reopen_chat(self, address: Address) -> None:
+        """The bot was let in again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelContext:
+    """What a channel is built from. `section` is an instance of the channel's own `config_cls`."""
+
+    section: BaseModel
+    intake: Intake
+    cursors: Cursors
+    clock: Clock
+    workspace: str
+    bot_name: str = "Dutiful"
+
+
+class SendProgress(Protocol):
+    """The parts of one message that are already on the platform."""
+
+    outbox_id: int
+    sent_ids: list[str]
+
+    async def sent(self, platform_id: str) -> None:
+        """Commit that the next part is out. Call it after each part but may skip the last one's commit."""
+
+
+class Channel(ABC):
+    """One chat platform. A module or package `channels.NAME` exposes exactly one concrete subclass.
+
+    Life: `create`, then `run` until cancelled (it supervises its own connection and never ends by itself
+    except with `ChannelAuthError`), sends at any time while state is ready, then `close`.
+    """
+
+    name: ClassVar[str]
+    config_cls: ClassVar[type[BaseModel]]
+    format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
+    draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
+
+    problem: str = ""  # why it is not ready, free of secrets
+    _state = ChannelState.STARTING
+    _listener: Callable[[], None] | None = None
+
+    @property
+    def state(self) -> ChannelState:
+        """How the channel stands."""
+        return self._state
+
+    @state.setter
+    def state(self, state: ChannelState) -> None:
+        changed = state is not self._state
+        self._state = state
+        if changed and self._listener is not None:
+            self._listener()
+
+    def on_state_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the state changes; one listener only."""
+        self._listener = listener
+
+    @classmethod
+    @abstractmethod
+    def create(cls, context: ChannelContext) -> Channel:
+        """Build without network or slow imports."""
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Receive until cancelled. Raises `ChannelAuthError` when the platform refuses the token."""
+
+    @abstractmethod
+    async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
+        """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
+
+    async def find_sent(
+        self,
+        message: OutboundMessage,  # noqa: ARG002 - part of the seam
+        outbox_id: int,  # noqa: ARG002 - part of the seam
+    ) -> tuple[str, ...] | None:
+        """Look up whether an uncertain send arrived: its ids, () when surely not, None when unknowable."""
+        return None
+
+    async def typing(self, address: Address) -> None:
+        """Show that an answer is being worked on; errors are the channel's own affair."""
+
+    async def fetch(self, attachment: Attachment, address: Address) -> Attachment:  # noqa: ARG002 - the seam
+        """Download an inbound file to the chat's folder; returns it with `path`, or with `error` set."""
+        return replace(attachment, error="this channel cannot fetch files")
+
+    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
+        """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""
+        raise NotImplementedError
+
+    def last_poll_age_s(self) -> float | None:
+        """Seconds since the platform was last asked for news; None where that means nothing."""
+        return None
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
+# --- provider --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One model call. `tools` are OpenAI function definitions; `tools_json` is the same, encoded once."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Message] = ()
+    tools_json: bytes = b""
+    max_output_tokens: int | None = None
+    zone: str = "UTC"  # the person's, for a provider that reads times itself
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """A complete reply. `finish_reason` is the provider's: stop, length, tool_calls, content_filter."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage = field(default_factory=Usage)
+    reasoning: str = ""
+    malformed_calls: int = 0  # calls that had no usable name or shape and were dropped
+    notice: str = ""  # a sentence to show the person beside the reply, e.g. that a stand-in answered
+
+
+class Provider(ABC):
+    """A source of model replies. A module of `bot.providers` exposes concrete subclasses by `name`."""
+
+    name: ClassVar[str]
+    needs_network: ClassVar[bool] = True
+
+    @abstractmethod
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
+        """Return one whole reply; `on_text` gets visible text as it grows (the whole text so far).
+
+        Raises:
+            ProviderError: mapped; the caller decides about retries by `retryable`.
+        """
+
+    async def warm_up(self) -> None:
+        """Import slow SDKs off the loop, so that the first turn does not stall."""
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
+# --- agent -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlan:
+    """How the runner must treat one call."""
+
+    replay: Replay
+    concurrent: bool
+    arguments: Mapping[str, Any]
+
+
+class TurnControl(Protocol):
+    """Influence on running turns, for commands and tools."""
+
+    def stop(self, address: Address) -> bool:
+        """End the running turn of an address and its subagents; False when none is running."""
+
+    def running(self) -> int:
+        """Return how many turns run now."""

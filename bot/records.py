@@ -1,0 +1,286 @@
+"""What the store hands back: frozen snapshots of rows, and the values its verbs take.
+
+A record is true at the moment it was read; the row is the truth afterwards. All instants are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from textwrap import shorten
+from typing import Any
+
+from bot.messages import Address, ChatType, InboundMessage, Origin, OutboundMessage, ToolCall, Usage
+from bot.schedule import Schedule
+
+Message = dict[str, Any]
+"""One chat.completions message, as it is stored in history and sent to a provider."""
+
+
+class Acceptance(StrEnum):
+    """What became of an inbound message."""
+
+    ACCEPTED = "accepted"  # committed; the platform may be told
+    DUPLICATE = "duplicate"  # committed before; the platform may be told again
+    REFUSED = "refused"  # the sender may not speak here; nothing is stored
+    UPDATED = "updated"  # an edit replaced the text of a message that still waits
+
+
+class TurnState(StrEnum):
+    """How a turn stands."""
+
+    RUNNING = "running"  # a worker has it, or had it when it died
+    DONE = "done"  # answered
+    FAILED = "failed"  # ended with a visible failure notice
+    STOPPED = "stopped"  # ended by /stop
+    DEAD = "dead"  # killed the process too often; dead letter and notice
+
+
+class CallState(StrEnum):
+    """How far a tool call has come."""
+
+    PENDING = "pending"  # the model asked for it
+    STARTED = "started"  # a call of class `once` may have had its effect
+    DONE = "done"  # its result is stored
+
+
+class SendState(StrEnum):
+    """How far an outbound message has come."""
+
+    QUEUED = "queued"  # waits for its turn, its time or its channel
+    SENDING = "sending"  # committed before the platform is called
+    SENT = "sent"  # the platform confirmed it
+    UNCERTAIN = "uncertain"  # may have arrived; not repeated any more
+    DEAD = "dead"  # gave up; listed by `dutiful status`
+
+
+class JobKind(StrEnum):
+    """What a due job does."""
+
+    REMINDER = "reminder"  # its text is delivered as it is, no model involved
+    TASK = "task"  # its text starts an agent turn in a lane of its own
+
+
+class JobState(StrEnum):
+    """Whether a job will fire."""
+
+    ACTIVE = "active"  # has a next due time
+    PAUSED = "paused"  # keeps its schedule, does not fire
+    DONE = "done"  # has no further due time
+
+
+class RunState(StrEnum):
+    """How one firing of a job ended."""
+
+    RUNNING = "running"  # queued or in progress
+    OK = "ok"  # its message is in the outbox, or its turn ended well
+    FAILED = "failed"  # its turn failed; the chat was told
+    INTERRUPTED = "interrupted"  # cut by a crash; resumed once the process is back
+    SKIPPED = "skipped"  # the previous run was still going
+    MISSED = "missed"  # found too late to be worth catching up
+
+
+class SubagentState(StrEnum):
+    """How a background subagent stands."""
+
+    RUNNING = "running"  # queued or working
+    DONE = "done"  # answered
+    UNFINISHED = "unfinished"  # out of steps or time; partial result
+    FAILED = "failed"  # ended by an error
+    INTERRUPTED = "interrupted"  # stopped or killed too often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedMessage:
+    """An inbound message with its row id and the instant it was committed."""
+
+    id: int
+    message: InboundMessage
+    received_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A claimed turn: proof of a lease, to be shown with every write (`owner`, `fence`).
+
+    `attempt` counts claims from 1; above 1 the turn is being resumed. `step` is the number of steps already
+    recorded, `has_rows` says that its user message is in the session's history already.
+    """
+
+    id: int
+    lane: str
+    session_id: int
+    owner: str
+    fence: int
+    attempt: int
+    step: int
+    messages: tuple[QueuedMessage, ...]
+    has_rows: bool = False
+    zone: str = ""  # the sender's own time zone; empty: the configured default
+    draft_id: str = ""
+
+    @property
+    def address(self) -> Address:
+        """Where its answer goes."""
+        return self.messages[0].message.address
+
+    @property
+    def origin(self) -> Origin:
+        """Who caused it."""
+        return self.messages[0].message.origin
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the origin attached to the first message."""
+        return self.messages[0].message.meta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """The outcome of one call, as recorded and as the model will see it."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+    blocks: tuple[Message, ...] = ()  # content blocks beside the text, such as images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """A tool call of a turn and, once it is done, its result."""
+
+    call: ToolCall
+    state: CallState
+    result: CallResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Everything that becomes true when a turn ends, written in one transaction.
+
+    `rows` go to the turn's session, `chat_rows` to the current session of the address (a job's final text
+    belongs to the chat's history although the job has a lane of its own).
+    """
+
+    state: TurnState
+    rows: tuple[Message, ...] = ()
+    chat_rows: tuple[Message, ...] = ()
+    outbound: tuple[OutboundMessage, ...] = ()
+    inbound: tuple[InboundMessage, ...] = ()
+    new_session: bool = False
+    usage: Usage = field(default_factory=Usage)
+    error: str = ""
+    run_id: int | None = None
+    run_state: RunState | None = None
+    subagent_id: str = ""
+    subagent_state: SubagentState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """A message the delivery worker holds. `sent_ids` are the platform ids of parts that already went out."""
+
+    id: int
+    message: OutboundMessage
+    state: SendState
+    attempts: int
+    uncertain: int
+    created_us: int
+    first_try_us: int
+    sent_ids: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job as asked for; the store adds id and state."""
+
+    address: Address
+    chat_type: ChatType
+    creator_id: str
+    kind: JobKind
+    text: str
+    schedule: Schedule
+    next_us: int
+    name: str = ""
+    max_runs: int | None = None
+    catch_up: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A stored job. `next_us` is None once it has no further due time."""
+
+    id: str
+    address: Address
+    chat_type: ChatType
+    creator_id: str
+    kind: JobKind
+    name: str
+    text: str
+    schedule: Schedule
+    state: JobState
+    next_us: int | None
+    created_us: int
+    runs: int
+    max_runs: int | None
+    catch_up: bool
+    last_state: str = ""
+    last_error: str = ""
+
+    @property
+    def title(self) -> str:
+        """A short human name: the name, else the beginning of the text."""
+        return self.name or shorten(self.text, width=60, placeholder="…")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subagent:
+    """A background helper of a chat."""
+
+    id: str
+    address: Address
+    parent_lane: str
+    label: str
+    task: str
+    state: SubagentState
+    reply_to: str
+    creator_id: str
+    chat_type: ChatType
+    started_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """What is known of a person by their platform id."""
+
+    channel: str
+    user_id: str
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Something that could not be handled or delivered, kept for a human to look at."""
+
+    id: int
+    direction: str  # "in" or "out"
+    address: Address
+    text: str
+    error: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """Counts for `status`; computed by queries, never kept up by hand."""
+
+    sessions: int
+    inbox_queued: int
+    turns_running: int
+    outbox_queued: int
+    outbox_uncertain: int
+    jobs_active: int
+    dead_letters: tuple[DeadLetter, ...]
+    dead_letter_count: int

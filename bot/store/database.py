@@ -1,0 +1,230 @@
+"""One SQLite file, one writer thread, one reader thread.
+
+A unit of work is a plain function over a `sqlite3.Connection`; it runs whole on the writer's thread inside
+BEGIN IMMEDIATE. Units that wait while another one runs are committed together, each in a savepoint of its
+own, so that one commit serves a burst. What the tables mean is the business of the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from bot.errors import DutifulError, StoreError, StoreUnavailable
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+BUSY_TIMEOUT_S = 10.0
+"""How long a write waits for another process's transaction before it gives up."""
+
+_GROUP_MAX = 256
+"""Units in one commit; bounds how long the first of a burst waits for its answer."""
+
+
+class _Thread(aiosqlite.Connection):
+    """An aiosqlite connection that runs a whole function on its thread instead of one statement.
+
+    aiosqlite's public calls cost a thread hop per statement (about 50 us each); a transaction of five
+    statements is one hop this way. Its own `_execute` is the mechanism, kept behind this one method.
+    """
+
+    async def call(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _Pending:
+    """One unit that waits for the writer."""
+
+    __slots__ = ("durable", "error", "future", "result", "work")
+
+    def __init__(self, work: Work[Any], durable: bool, future: asyncio.Future[Any]) -> None:
+        self.work = work
+        self.durable = durable
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Hand the outcome to the waiter; on the loop's thread."""
+        if self.future.done():  # the waiter was cancelled; the commit stands all the same
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Database:
+    """Open with `open`, close with `close`; `write` and `read` in between."""
+
+    def __init__(self, writer: _Thread, reader: _Thread, path: Path) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+        self._pending: deque[_Pending] = deque()
+        self._draining = False
+        self._synchronous = ""
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(cls, path: Path) -> Database:
+        """Open or create the file and bring its schema up to date.
+
+        Raises:
+            StoreUnavailable: the folder or file cannot be written.
+            StoreError: the file is no database, is damaged, or was written by a newer version.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            writer = await _connect(path)
+        except (OSError, sqlite3.Error) as exc:
+            raise _translate(exc, path) from exc
+        try:
+            await writer.call(_migrate)
+            reader = await _connect(path)
+            await reader.call(lambda conn: conn.execute("PRAGMA query_only = ON").close())
+        except BaseException as exc:
+            await writer.close()
+            if isinstance(exc, sqlite3.Error):
+                raise _translate(exc, path) from exc
+            raise
+        return cls(writer, reader, path)
+
+    async def write(self, work: Work[T], *, durable: bool = False) -> T:
+        """Run a unit in a transaction and return its result after the commit.
+
+        `durable` commits with synchronous=FULL: the result survives power loss, not only the process. An
+        exception of the unit rolls back this unit alone and is raised here.
+
+        Raises:
+            StoreUnavailable: full disk, read-only file, or another process kept the lock too long.
+        """
+        pending = _Pending(work, durable, self._loop.create_future())
+        self._pending.append(pending)
+        if not self._draining:
+            self._draining = True
+            await self._writer.call(self._drain)
+        result: T = await pending.future
+        return result
+
+    async def read(self, work: Work[T]) -> T:
+        """Run a query function on the reader's thread."""
+        try:
+            return await self._reader.call(work)
+        except sqlite3.Error as exc:
+            raise _translate(exc, self.path) from exc
+
+    async def close(self) -> None:
+        """Finish what is queued and close both connections; idempotent."""
+        await self._reader.close()
+        await self._writer.close()
+
+    def _drain(self, conn: sqlite3.Connection) -> None:
+        """Commit everything that waits; on the writer's thread."""
+        self._draining = False  # before the first pop: whoever appends from now on starts the next round
+        while self._pending:
+            group = [self._pending.popleft() for _ in range(min(len(self._pending), _GROUP_MAX))]
+            self._commit(conn, group)
+            self._loop.call_soon_threadsafe(_settle, group)
+
+    def _commit(self, conn: sqlite3.Connection, group: list[_Pending]) -> None:
+        mode = "FULL" if any(unit.durable for unit in group) else "NORMAL"
+        try:
+            if mode != self._synchronous:
+                conn.execute(f"PRAGMA synchronous = {mode}")
+                self._synchronous = mode
+            conn.execute("BEGIN IMMEDIATE")
+            for unit in group:
+                _run(conn, unit, alone=len(group) == 1)
+            if conn.in_transaction:
+                conn.execute("COMMIT")
+        except sqlite3.Error as exc:
+            error = _translate(exc, self.path)
+            for unit in group:
+                unit.error = error
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+
+
+def _run(conn: sqlite3.Connection, unit: _Pending, *, alone: bool) -> None:
+    """Run one unit; its own failure undoes only itself."""
+    if not alone:
+        conn.execute("SAVEPOINT unit")
+    try:
+        unit.result = unit.work(conn)
+    except sqlite3.OperationalError:
+        raise  # disk full, I/O error: the whole transaction is in doubt
+    except Exception as exc:  # noqa: BLE001 - handed to the waiter unchanged, see _Pending.settle
+        unit.error = exc
+        conn.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
+    if not alone:
+        conn.execute("RELEASE unit")
+
+
+def _settle(group: list[_Pending]) -> None:
+    for unit in group:
+        unit.settle()
+
+
+async def _connect(path: Path) -> _Thread:
+    def connect() -> sqlite3.Connection:
+        conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute("PRAGMA foreign_keys = ON")
+        return conn
+
+    thread = _Thread(connect, iter_chunk_size=64)
+    await thread
+    return thread
+
+
+def _migrate(conn: sqlite3.Connection) -> None:
+    """Run the numbered migrations the file has not seen, each in its own transaction."""
+    folder = resources.files("bot.store").joinpath("migrations")
+    scripts = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    scripts.sort(key=lambda entry: entry.name)
+    while True:
+        conn.execute("BEGIN IMMEDIATE")  # the version is read under the lock: two processes may start at once
+        try:
+            known = int(conn.execute("PRAGMA user_version").fetchone()[0])
+            if known > len(scripts):
+                raise StoreError(
+                    f"the database is at schema version {known}, this version of dutiful knows {len(scripts)}; "
+                    "install the newer dutiful or restore a backup"
+                )
+            if known == len(scripts):
+                return
+            for statement in _statements(scripts[known].read_text()):
+                conn.execute(statement)
+            conn.execute(f"PRAGMA user_version = {known + 1}")
+            conn.execute("COMMIT")
+        finally:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script into statements; `executescript` would commit before its first one."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _translate(exc: BaseException, path: Path) -> DutifulError:
+    """Return our error for one of SQLite's or the file system's."""
+    text = str(exc)
+    if isinstance(exc, sqlite3.OperationalError | OSError):
+        return StoreUnavailable(f"{path}: {text}")
+    return StoreError(f"{path}: {text}")

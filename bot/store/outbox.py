@@ -1,0 +1,220 @@
+"""The outbox: messages on their way out, in order per (channel, chat, thread)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from bot.clock import US_PER_S, Clock
+from bot.messages import Address, OutboundMessage, clean_text
+from bot.records import OutboxRow, SendState
+from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
+from bot.store.database import Database
+
+SEND_LEASE_US = 300 * US_PER_S
+"""A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
+
+
+def insert_outbound(
+    conn: sqlite3.Connection,
+    message: OutboundMessage,
+    *,
+    now_us: int,
+    turn_id: int | None = None,
+    draft_id: str = "",
+) -> int:
+    """Queue a message; returns its id."""
+    address = message.address
+    body = outbound_body(message)
+    if draft_id:
+        body = body[:-1] + ("," if len(body) > 2 else "") + f'"draft_id":{dumps(draft_id)}}}'  # noqa: PLR2004
+    cursor = conn.execute(
+        "INSERT INTO outbox (order_key, rate_key, channel, chat_id, thread_id, kind, text, body, turn_id, job_id,"
+        " state, created_us) VALUES (?,?,?,?,?,?,?,?,?,?,'queued',?)",
+        (
+            address.key,
+            address.rate_key,
+            address.channel,
+            address.chat_id,
+            address.thread_id,
+            message.kind,
+            clean_text(message.text),
+            body,
+            turn_id,
+            message.job_id or None,
+            now_us,
+        ),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+_HEADS = (
+    " FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key"
+    " WHERE o.channel IN ({channels})"
+    " AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.order_key = o.order_key AND p.id < o.id"
+    " AND p.state IN ('queued', 'sending'))"
+)
+
+
+class SqlOutbox:
+    """See `bot.interfaces.Outbox`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def put(self, message: OutboundMessage) -> int:
+        """See `Outbox.put`."""
+        return await self._database.write(
+            lambda conn: insert_outbound(conn, message, now_us=self._clock.now_us()), durable=True
+        )
+
+    async def claim(self, *, limit: int, channels: Collection[str]) -> list[OutboxRow]:
+        """See `Outbox.claim`. A row in state `sending` is one whose send was cut short: its fate is unknown."""
+        columns = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
+        sql = (
+            f"SELECT {columns}" + _HEADS.format(channels=",".join("?" * len(channels))) + " AND ((o.state = 'queued'"
+            " AND o.not_before_us <= ? AND coalesce(c.not_before_us, 0) <= ?)"
+            " OR (o.state = 'sending' AND o.lease_us < ?)) ORDER BY o.id LIMIT ?"
+        )
+
+        def work(conn: sqlite3.Connection) -> list[OutboxRow]:
+            now = self._clock.now_us()
+            rows = [outbox_row(row) for row in conn.execute(sql, (*channels, now, now, now, limit))]
+            conn.executemany(
+                "UPDATE outbox SET state = 'sending', lease_us = ?, attempts = attempts + 1,"
+                " first_try_us = CASE first_try_us WHEN 0 THEN ? ELSE first_try_us END WHERE id = ?",
+                [(now + SEND_LEASE_US, now, row.id) for row in rows],
+            )
+            return rows
+
+        return await self._database.write(work)
+
+    async def next_due_us(self, channels: Collection[str]) -> int | None:
+        """See `Outbox.next_due_us`."""
+        sql = (
+            "SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
+            " ELSE o.lease_us + 1 END)" + _HEADS.format(channels=",".join("?" * len(channels))) + " AND o.state IN"
+            " ('queued', 'sending')"
+        )
+        row = await self._database.read(lambda conn: conn.execute(sql, tuple(channels)).fetchone())
+        return None if row[0] is None else int(row[0])
+
+    async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
+        """See `Outbox.part_sent`."""
+        await self._update("UPDATE outbox SET sent_ids = ? WHERE id = ?", (dumps(list(sent_ids)), outbox_id))
+
+    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
+        """See `Outbox.settle`."""
+        state = SendState.UNCERTAIN if uncertain else SendState.SENT
+
+        def work(conn: sqlite3.Connection) -> bool:
+            conn.execute(
+                "UPDATE outbox SET state = ?, uncertain = uncertain + ?, sent_ids = ?, ended_us = ?, error = ''"
+                " WHERE id = ?",
+                (state, int(uncertain), dumps(list(sent_ids)), self._clock.now_us(), outbox_id),
+            )
+            more = conn.execute(
+                "SELECT 1 FROM outbox WHERE order_key = (SELECT order_key FROM outbox WHERE id = ?)"
+                " AND state IN ('queued', 'sending') LIMIT 1",
+                (outbox_id,),
+            )
+            return more.fetchone() is not None
+
+        return await self._database.write(work)
+
+    async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
+        """See `Outbox.retry`."""
+        await self._update(
+            "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ? WHERE id = ?",
+            (not_before_us, error, int(uncertain), outbox_id),
+        )
+
+    async def delay_chat(self, address: Address, until_us: int) -> None:
+        """See `Outbox.delay_chat`."""
+        await self._update(
+            "INSERT INTO chats (rate_key, not_before_us) VALUES (?, ?) ON CONFLICT (rate_key)"
+            " DO UPDATE SET not_before_us = max(not_before_us, excluded.not_before_us)",
+            (address.rate_key, until_us),
+        )
+
+    async def bury(self, outbox_id: int, error: str) -> None:
+        """See `Outbox.bury`."""
+        await self._update(
+            "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE id = ?",
+            (error, self._clock.now_us(), outbox_id),
+        )
+
+    async def close_chat(self, address: Address, error: str) -> int:
+        """See `Outbox.close_chat`."""
+
+        def work(conn: sqlite3.Connection) -> int:
+            conn.execute(
+                "INSERT INTO chats (rate_key, closed) VALUES (?, ?) ON CONFLICT (rate_key) DO UPDATE SET closed = ?",
+                (address.rate_key, error, error),
+            )
+            conn.execute(
+                "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE rate_key = ? AND state = 'queued'",
+                (error, self._clock.now_us(), address.rate_key),
+            )
+            cursor = conn.execute(
+                "UPDATE jobs SET state = 'paused', next_us = NULL, last_error = ? WHERE channel = ? AND chat_id = ?"
+                " AND state = 'active'",
+                (error, address.channel, address.chat_id),
+            )
+            return cursor.rowcount
+
+        return await self._database.write(work, durable=True)
+
+    async def reopen_chat(self, address: Address) -> None:
+        """See `Outbox.reopen_chat`."""
+        await self._update("UPDATE chats SET closed = '' WHERE rate_key = ?", (address.rate_key,))
+
+    async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        """See `Outbox.migrate_chat`."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            _migrate_chat(conn, channel, old_chat_id, new_chat_id)
+
+        await self._database.write(work, durable=True)
+
+    async def job_of(self, address: Address, platform_id: str) -> str:
+        """See `Outbox.job_of`."""
+
+        def work(conn: sqlite3.Connection) -> str:
+            row = conn.execute(
+                "SELECT job_id FROM outbox WHERE channel = ? AND chat_id = ? AND job_id IS NOT NULL"
+                " AND EXISTS (SELECT 1 FROM json_each(sent_ids) WHERE value = ?) ORDER BY id DESC LIMIT 1",
+                (address.channel, address.chat_id, platform_id),
+            ).fetchone()
+            return "" if row is None else str(row[0])
+
+        return await self._database.read(work)
+
+    async def _update(self, sql: str, values: tuple[object, ...]) -> None:
+        await self._database.write(lambda conn: conn.execute(sql, values).close())
+
+
+def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:
+    """Give every row of a chat its new id. Lanes that exist under both ids keep the old history."""
+    before, after = f"{channel}:{old}", f"{channel}:{new}"
+    for table in ("inbox", "outbox", "jobs", "subagents"):
+        conn.execute(
+            f"UPDATE OR IGNORE {table} SET chat_id = ? WHERE channel = ? AND chat_id = ?",  # noqa: S608
+            (new, channel, old),
+        )
+    conn.execute("UPDATE OR REPLACE chats SET rate_key = ? WHERE rate_key = ?", (after, before))
+    conn.execute("UPDATE outbox SET rate_key = ? WHERE rate_key = ?", (after, before))
+    lanes = conn.execute("SELECT key FROM lanes WHERE channel = ? AND chat_id = ?", (channel, old)).fetchall()
+    for (lane,) in lanes:
+        moved = lane.replace(before, after, 1)
+        conn.execute("DELETE FROM lanes WHERE key = ? AND turn_id IS NULL", (moved,))
+        conn.execute("UPDATE OR IGNORE lanes SET key = ?, chat_id = ? WHERE key = ?", (moved, new, lane))
+        for table, column in (("inbox", "lane"), ("sessions", "lane"), ("subagents", "parent_lane")):
+            conn.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (moved, lane))  # noqa: S608
+    keys = conn.execute(
+        "SELECT DISTINCT order_key FROM outbox WHERE channel = ? AND chat_id = ?", (channel, new)
+    ).fetchall()
+    for (key,) in keys:
+        if key == before or key.startswith(before + ":"):
+            conn.execute("UPDATE outbox SET order_key = ? WHERE order_key = ?", (after + key[len(before) :], key))

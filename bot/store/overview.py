@@ -1,0 +1,62 @@
+"""Questions of people who look after the bot, answered by queries."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bot.messages import Address
+from bot.records import DeadLetter, StoreStatus
+from bot.store.database import Database
+
+_DEAD_IN_STATUS = 10
+
+
+class SqlOverview:
+    """See `bot.interfaces.Overview`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def status(self) -> StoreStatus:
+        """See `Overview.status`."""
+
+        def work(conn: sqlite3.Connection) -> StoreStatus:
+            def count(sql: str) -> int:
+                return int(conn.execute(f"SELECT count(*) FROM {sql}").fetchone()[0])  # noqa: S608
+
+            return StoreStatus(
+                sessions=count("sessions WHERE archived_us IS NULL"),
+                inbox_queued=count("inbox WHERE state = 'queued'"),
+                turns_running=count("lanes WHERE turn_id IS NOT NULL"),
+                outbox_queued=count("outbox WHERE state IN ('queued', 'sending')"),
+                outbox_uncertain=count("outbox WHERE uncertain > 0"),
+                jobs_active=count("jobs WHERE state = 'active'"),
+                dead_letters=tuple(_dead_letters(conn, _DEAD_IN_STATUS)),
+                dead_letter_count=count("inbox WHERE state = 'dead'") + count("outbox WHERE state = 'dead'"),
+            )
+
+        return await self._database.read(work)
+
+    async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
+        """See `Overview.dead_letters`."""
+        return await self._database.read(lambda conn: _dead_letters(conn, limit))
+
+
+def _dead_letters(conn: sqlite3.Connection, limit: int) -> list[DeadLetter]:
+    rows = conn.execute(
+        "SELECT id, 'in', channel, chat_id, thread_id, text, error, received_us AS at FROM inbox WHERE state = 'dead'"
+        " UNION ALL SELECT id, 'out', channel, chat_id, thread_id, text, error, created_us FROM outbox"
+        " WHERE state = 'dead' ORDER BY at DESC LIMIT ?",
+        (limit,),
+    )
+    return [
+        DeadLetter(
+            id=row[0],
+            direction=row[1],
+            address=Address(channel=row[2], chat_id=row[3], thread_id=row[4]),
+            text=row[5],
+            error=row[6],
+            at_us=row[7],
+        )
+        for row in rows
+    ]

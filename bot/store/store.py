@@ -1,0 +1,61 @@
+"""The store put together: one database, one object per noun."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from bot.clock import Clock
+from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Steps, Subagents, Turns
+from bot.messages import new_id
+from bot.store.database import Database
+from bot.store.inbox import SqlInbox
+from bot.store.jobs import SqlJobs
+from bot.store.outbox import SqlOutbox
+from bot.store.overview import SqlOverview
+from bot.store.people import SqlCursors, SqlHistory, SqlPeople
+from bot.store.steps import SqlSteps
+from bot.store.subagents import SqlSubagents
+from bot.store.turns import SqlTurns
+
+
+class SqlStore:
+    """See `bot.interfaces.Store`."""
+
+    def __init__(self, database: Database, clock: Clock, *, owner: str, max_waiting: int) -> None:
+        self._database = database
+        self.inbox: Inbox = SqlInbox(database, clock, max_waiting=max_waiting)
+        self.turns: Turns = SqlTurns(database, clock, owner=owner)
+        self.steps: Steps = SqlSteps(database, clock)
+        self.history: History = SqlHistory(database)
+        self.outbox: Outbox = SqlOutbox(database, clock)
+        self.jobs: Jobs = SqlJobs(database, clock)
+        self.people: People = SqlPeople(database)
+        self.cursors: Cursors = SqlCursors(database, clock)
+        self.subagents: Subagents = SqlSubagents(database)
+        self.overview: Overview = SqlOverview(database)
+
+    @classmethod
+    async def open(cls, path: Path, clock: Clock, *, exclusive: bool, max_waiting: int = 10_000) -> SqlStore:
+        """Open the database at `path`.
+
+        `exclusive` says that the caller holds the data directory's lock, so that no other instance can be
+        alive: every lease is void at once. Without it leases of other instances run out by themselves.
+
+        Raises:
+            StoreUnavailable: the file cannot be written.
+            StoreError: the file is damaged or newer than this version.
+        """
+        database = await Database.open(path)
+        if exclusive:
+            await database.write(_void_leases)
+        return cls(database, clock, owner=new_id("w-", 10), max_waiting=max_waiting)
+
+    async def close(self) -> None:
+        """Finish queued writes and close; idempotent."""
+        await self._database.close()
+
+
+def _void_leases(conn: sqlite3.Connection) -> None:
+    conn.execute("UPDATE turns SET lease_us = 0 WHERE state = 'running'")
+    conn.execute("UPDATE outbox SET lease_us = 0 WHERE state = 'sending'")

@@ -1,0 +1,313 @@
+"""Turns: claiming work, holding the lease, ending a turn in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from bot.clock import US_PER_S, Clock
+from bot.errors import StaleLease
+from bot.messages import Origin
+from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
+from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
+from bot.store.database import Database
+from bot.store.inbox import ensure_lane, insert_inbound
+from bot.store.outbox import insert_outbound
+
+LEASE_US = 30 * US_PER_S
+"""How long a claim holds without renewal (design 4)."""
+
+_SUSPECT_ATTEMPTS = 2
+"""Turns cut short this often are resumed one at a time, so that only the one that kills is buried."""
+
+
+def check_lease(conn: sqlite3.Connection, turn: Turn) -> None:
+    """Raise `StaleLease` unless the turn still runs under this claim."""
+    row = conn.execute("SELECT owner, fence, state FROM turns WHERE id = ?", (turn.id,)).fetchone()
+    if row != (turn.owner, turn.fence, TurnState.RUNNING):
+        raise StaleLease(f"turn {turn.id} is no longer held by this worker")
+
+
+def append_history(
+    conn: sqlite3.Connection, session_id: int, turn_id: int, rows: Sequence[Message], now_us: int
+) -> None:
+    """Append messages to a session."""
+    conn.executemany(
+        "INSERT INTO history (session_id, turn_id, body, created_us) VALUES (?,?,?,?)",
+        [(session_id, turn_id, dumps(row), now_us) for row in rows],
+    )
+
+
+def messages_of(conn: sqlite3.Connection, turn_id: int) -> tuple[QueuedMessage, ...]:
+    """Return the inbound messages a turn answers, oldest first."""
+    rows = conn.execute(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = ? ORDER BY id", (turn_id,))  # noqa: S608
+    return tuple(inbox_row(row) for row in rows)
+
+
+def current_session(conn: sqlite3.Connection, lane: str, now_us: int, *, fresh: bool = False) -> int:
+    """Return the lane's current session, made on first use; `fresh` archives it and begins another."""
+    (session_id,) = conn.execute("SELECT session_id FROM lanes WHERE key = ?", (lane,)).fetchone()
+    if session_id is not None and not fresh:
+        return int(session_id)
+    if session_id is not None:
+        conn.execute("UPDATE sessions SET archived_us = ? WHERE id = ?", (now_us, session_id))
+    cursor = conn.execute("INSERT INTO sessions (lane, created_us) VALUES (?,?)", (lane, now_us))
+    conn.execute("UPDATE lanes SET session_id = ? WHERE key = ?", (cursor.lastrowid, lane))
+    return int(cursor.lastrowid or 0)
+
+
+class SqlTurns:
+    """See `bot.interfaces.Turns`. `owner` names this instance in leases."""
+
+    def __init__(self, database: Database, clock: Clock, *, owner: str) -> None:
+        self._database = database
+        self._clock = clock
+        self._owner = owner
+        self._opened_us = clock.now_us()
+
+    async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+        """See `Turns.claim`."""
+
+        def work(conn: sqlite3.Connection) -> list[Turn]:
+            now = self._clock.now_us()
+            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, channels, now)]
+            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), channels)]
+            return turns
+
+        return await self._database.write(work)
+
+    async def save_draft(self, turn: Turn, draft_id: str) -> None:
+        """See `Turns.save_draft`."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            check_lease(conn, turn)
+            conn.execute("UPDATE turns SET draft_id = ? WHERE id = ?", (draft_id, turn.id))
+
+        await self._database.write(work)
+
+    async def finish(self, turn: Turn, ending: Ending) -> None:
+        """See `Turns.finish`."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            check_lease(conn, turn)
+            _finish(conn, turn, ending, self._clock.now_us())
+
+        await self._database.write(work, durable=True)
+
+    async def release(self, turn: Turn) -> None:
+        """See `Turns.release`."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            conn.execute(
+                "UPDATE turns SET owner = '', lease_us = 0, attempts = attempts - 1"
+                " WHERE id = ? AND owner = ? AND fence = ? AND state = 'running'",
+                (turn.id, turn.owner, turn.fence),
+            )
+
+        await self._database.write(work)
+
+    async def renew(self, turn_ids: Collection[int]) -> None:
+        """See `Turns.renew`."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            until = self._clock.now_us() + LEASE_US
+            conn.executemany(
+                "UPDATE turns SET lease_us = ? WHERE id = ? AND owner = ? AND state = 'running'",
+                [(until, turn_id, self._owner) for turn_id in turn_ids],
+            )
+
+        await self._database.write(work)
+
+    def _begin(self, conn: sqlite3.Connection, lane: str, now: int) -> Turn:
+        session_id = current_session(conn, lane, now)
+        messages = self._first_messages(conn, lane)
+        cursor = conn.execute(
+            "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us)"
+            " VALUES (?, 'running', 1, ?, 1, ?, ?)",
+            (session_id, self._owner, now + LEASE_US, now),
+        )
+        turn_id = int(cursor.lastrowid or 0)
+        conn.execute("UPDATE lanes SET turn_id = ? WHERE key = ?", (turn_id, lane))
+        conn.executemany(
+            "UPDATE inbox SET state = 'claimed', turn_id = ? WHERE id = ?",
+            [(turn_id, item.id) for item in messages],
+        )
+        zone = _zone_of(conn, messages[0])
+        return Turn(
+            id=turn_id,
+            lane=lane,
+            session_id=session_id,
+            owner=self._owner,
+            fence=1,
+            attempt=1,
+            step=0,
+            messages=messages,
+            zone=zone,
+        )
+
+    def _first_messages(self, conn: sqlite3.Connection, lane: str) -> tuple[QueuedMessage, ...]:
+        """Return the lane's oldest waiting message; after an outage with what the same sender wrote next."""
+        rows = conn.execute(
+            f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' ORDER BY id LIMIT 50",  # noqa: S608
+            (lane,),
+        )
+        first = inbox_row(next(rows))
+        taken = [first]
+        if _may_join(first, first) and first.received_us < self._opened_us:
+            for row in rows:
+                item = inbox_row(row)
+                if not _may_join(first, item) or item.received_us >= self._opened_us:
+                    break
+                taken.append(item)
+        rows.close()
+        return tuple(taken)
+
+    def _resume(self, conn: sqlite3.Connection, turn_id: int, now: int) -> Turn:
+        conn.execute(
+            "UPDATE turns SET owner = ?, fence = fence + 1, attempts = attempts + 1, lease_us = ? WHERE id = ?",
+            (self._owner, now + LEASE_US, turn_id),
+        )
+        session_id, attempts, step, fence, draft_id = conn.execute(
+            "SELECT session_id, attempts, step, fence, draft_id FROM turns WHERE id = ?", (turn_id,)
+        ).fetchone()
+        (lane,) = conn.execute("SELECT key FROM lanes WHERE turn_id = ?", (turn_id,)).fetchone()
+        messages = messages_of(conn, turn_id)
+        if run_id := messages[0].message.meta.get("run_id"):
+            conn.execute("UPDATE runs SET state = 'interrupted', interrupted = interrupted + 1 WHERE id = ?", (run_id,))
+        has_rows = conn.execute("SELECT 1 FROM history WHERE turn_id = ? LIMIT 1", (turn_id,)).fetchone() is not None
+        zone = _zone_of(conn, messages[0])
+        return Turn(
+            id=turn_id,
+            lane=lane,
+            session_id=session_id,
+            owner=self._owner,
+            fence=fence,
+            attempt=attempts,
+            step=step,
+            messages=messages,
+            has_rows=has_rows,
+            zone=zone,
+            draft_id=draft_id,
+        )
+
+
+def joinable(conn: sqlite3.Connection, turn: Turn) -> list[QueuedMessage]:
+    """Return the waiting messages at the head of the lane that may join a running turn."""
+    first = turn.messages[0]
+    taken: list[QueuedMessage] = []
+    if not _may_join(first, first):
+        return taken
+    (lane,) = conn.execute("SELECT key FROM lanes WHERE turn_id = ?", (turn.id,)).fetchone()
+    rows = conn.execute(
+        f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' ORDER BY id LIMIT 20",  # noqa: S608
+        (lane,),
+    )
+    for row in rows:
+        item = inbox_row(row)
+        if not _may_join(first, item):
+            break
+        taken.append(item)
+    rows.close()
+    return taken
+
+
+def _may_join(first: QueuedMessage, other: QueuedMessage) -> bool:
+    """Say whether two messages may share a turn: same person, same rights, and neither a command."""
+    a, b = first.message, other.message
+    return (
+        a.origin is Origin.USER
+        and b.origin is Origin.USER
+        and a.sender_id == b.sender_id
+        and a.chat_type is b.chat_type
+        and not a.text.startswith("/")
+        and not b.text.startswith("/")
+    )
+
+
+def _channel_filter(column: str, channels: Collection[str] | None) -> tuple[str, list[str]]:
+    if channels is None:
+        return "", []
+    return f" AND {column} IN ({','.join('?' * len(channels))})", list(channels)
+
+
+def _interrupted(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None, now: int) -> list[int]:
+    """Return running turns whose lease is void; of those cut short twice already, only one at a time."""
+    clause, values = _channel_filter("l.channel", channels)
+    rows = conn.execute(
+        "SELECT t.id, t.attempts FROM lanes l JOIN turns t ON t.id = l.turn_id"  # noqa: S608
+        f" WHERE t.lease_us < ?{clause} ORDER BY t.id LIMIT ?",
+        (now, *values, limit),
+    ).fetchall()
+    fresh = [turn_id for turn_id, attempts in rows if attempts < _SUSPECT_ATTEMPTS]
+    suspects = [turn_id for turn_id, attempts in rows if attempts >= _SUSPECT_ATTEMPTS]
+    if suspects:
+        on_trial = conn.execute(
+            "SELECT 1 FROM lanes l JOIN turns t ON t.id = l.turn_id WHERE t.attempts > ? AND t.lease_us >= ?",
+            (_SUSPECT_ATTEMPTS, now),
+        ).fetchone()
+        if on_trial is None:
+            fresh.append(suspects[0])
+    return fresh
+
+
+def _waiting(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None) -> list[str]:
+    """Return idle lanes with waiting messages, longest wait first."""
+    if limit <= 0:
+        return []
+    clause, values = _channel_filter("l.channel", channels)
+    rows = conn.execute(
+        "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
+        f" WHERE i.state = 'queued' AND l.turn_id IS NULL{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
+        (*values, limit),
+    )
+    return [lane for lane, _ in rows]
+
+
+def _zone_of(conn: sqlite3.Connection, item: QueuedMessage) -> str:
+    row: Row | None = conn.execute(
+        "SELECT zone FROM people WHERE channel = ? AND user_id = ?",
+        (item.message.address.channel, item.message.sender_id),
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> None:
+    append_history(conn, turn.session_id, turn.id, ending.rows, now)
+    address = turn.address
+    if ending.chat_rows or ending.new_session:
+        ensure_lane(conn, address.key, address)
+        session_id = current_session(conn, address.key, now, fresh=ending.new_session)
+        append_history(conn, session_id, turn.id, ending.chat_rows, now)
+    for position, message in enumerate(ending.outbound):
+        draft_id = turn.draft_id if position == 0 else ""
+        insert_outbound(conn, message, now_us=now, turn_id=turn.id, draft_id=draft_id)
+    for inbound in ending.inbound:
+        insert_inbound(conn, inbound, now_us=now)
+    conn.execute(
+        "UPDATE inbox SET state = ?, error = ? WHERE turn_id = ?",
+        ("dead" if ending.state is TurnState.DEAD else "done", ending.error, turn.id),
+    )
+    conn.execute(
+        "UPDATE turns SET state = ?, error = ?, ended_us = ?, input_tokens = input_tokens + ?,"
+        " output_tokens = output_tokens + ? WHERE id = ?",
+        (ending.state, ending.error, now, ending.usage.input_tokens, ending.usage.output_tokens, turn.id),
+    )
+    conn.execute("UPDATE lanes SET turn_id = NULL WHERE turn_id = ?", (turn.id,))
+    if ending.run_id is not None and ending.run_state is not None:
+        _end_run(conn, ending, now)
+    if ending.subagent_state is not None:
+        conn.execute(
+            "UPDATE subagents SET state = ?, ended_us = ? WHERE id = ?",
+            (ending.subagent_state, now, ending.subagent_id),
+        )
+
+
+def _end_run(conn: sqlite3.Connection, ending: Ending, now: int) -> None:
+    conn.execute(
+        "UPDATE runs SET state = ?, error = ?, ended_us = ? WHERE id = ?",
+        (ending.run_state, ending.error, now, ending.run_id),
+    )
+    conn.execute(
+        "UPDATE jobs SET last_state = ?, last_error = ? WHERE id = (SELECT job_id FROM runs WHERE id = ?)",
+        (ending.run_state, ending.error, ending.run_id),
+    )

@@ -1,0 +1,62 @@
+"""The writes a keyed tool may make inside the transaction that stores its result."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bot.interfaces import FiringComposer
+from bot.messages import Address, InboundMessage, OutboundMessage
+from bot.records import Job, NewJob, Subagent
+from bot.store.inbox import insert_inbound
+from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
+from bot.store.outbox import insert_outbound
+from bot.store.subagents import insert_subagent, running_subagents
+
+
+class SqlUnit:
+    """See `bot.interfaces.Unit`."""
+
+    def __init__(self, conn: sqlite3.Connection, *, now_us: int, turn_id: int) -> None:
+        self._conn = conn
+        self._now_us = now_us
+        self._turn_id = turn_id
+
+    def now_us(self) -> int:
+        """See `Unit.now_us`."""
+        return self._now_us
+
+    def put_outbound(self, message: OutboundMessage) -> int:
+        """See `Unit.put_outbound`."""
+        return insert_outbound(self._conn, message, now_us=self._now_us, turn_id=self._turn_id)
+
+    def put_inbound(self, message: InboundMessage) -> None:
+        """See `Unit.put_inbound`."""
+        insert_inbound(self._conn, message, now_us=self._now_us)
+
+    def add_job(self, job: NewJob, *, limit_per_chat: int) -> Job:
+        """See `Unit.add_job`."""
+        return insert_job(self._conn, job, now_us=self._now_us, limit_per_chat=limit_per_chat)
+
+    def list_jobs(self, address: Address) -> list[Job]:
+        """See `Unit.list_jobs`."""
+        return jobs_of_chat(self._conn, address)
+
+    def save_job(self, job: Job) -> None:
+        """See `Unit.save_job`."""
+        update_job(self._conn, job)
+
+    def remove_job(self, job_id: str) -> bool:
+        """See `Unit.remove_job`."""
+        return delete_job(self._conn, job_id)
+
+    def run_job_now(self, job_id: str, composer: FiringComposer) -> bool:
+        """See `Unit.run_job_now`."""
+        return fire_now(self._conn, job_id, composer, now_us=self._now_us)
+
+    def add_subagent(self, subagent: Subagent) -> None:
+        """See `Unit.add_subagent`."""
+        insert_subagent(self._conn, subagent)
+
+    def count_subagents(self, address: Address) -> int:
+        """See `Unit.count_subagents`."""
+        return running_subagents(self._conn, address)

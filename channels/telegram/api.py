@@ -1,0 +1,201 @@
+"""The one door to the Bot API: plain calls through the SDK, its errors translated and free of the token.
+
+Importing this costs 0.3 s (the SDK), so only `channel.py` does, late and in a thread. What the calls mean is
+up to the callers; results are the API's JSON as it came, since building the SDK's objects for the answer of
+every send costs more than the send.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from telegram import Bot, InputFile, Update
+from telegram.error import (
+    BadRequest,
+    Conflict,
+    EndPointNotFound,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+)
+from telegram.error import (
+    ChatMigrated as SdkChatMigrated,
+)
+from telegram.request import HTTPXRequest
+
+from bot.errors import (
+    ChannelAuthError,
+    ChannelError,
+    ChatGone,
+    ChatMigrated,
+    RateLimited,
+    SendRejected,
+    SendUncertain,
+)
+from channels.telegram.errors import FileUnavailable, PollConflict
+
+# Without this the SDK warns about its own use of RetryAfter each time it raises one; it reads it at each use.
+os.environ.setdefault("PTB_TIMEDELTA", "true")
+
+_CONNECT_S = 10.0
+_CONNECTIONS = 64  # one is always taken by the long poll
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+# Failures before a whole request was written: the platform cannot have acted.
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.WriteError,
+    httpx.WriteTimeout,
+    httpx.LocalProtocolError,
+    httpx.UnsupportedProtocol,
+    httpx.ProxyError,
+)
+
+# 400s that mean the same as a 403: nothing can be written there until somebody changes it.
+_GONE = (
+    "chat not found",
+    "peer_id_invalid",
+    "user not found",
+    "chat_write_forbidden",
+    "have no rights to send a message",
+    "not enough rights to send text messages",
+    "bot is not a member",
+    "chat_restricted",
+)
+
+
+class BotApi:
+    """Calls of one bot. Built without network; safe to use from many tasks of one loop."""
+
+    def __init__(self, token: str, api_url: str) -> None:
+        # Request lines carry the token; a 502's HTML page is reported by us, once, not as a traceback.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        logging.getLogger("telegram.request.BaseRequest").setLevel(logging.CRITICAL)
+        self._secrets = tuple({token, quote(token, safe="")})
+        base = api_url.rstrip("/")
+        # One client for everything: a second one would load the trust store a second time (40 ms).
+        self._http = HTTPXRequest(
+            connection_pool_size=_CONNECTIONS,
+            connect_timeout=_CONNECT_S,
+            pool_timeout=_CONNECT_S,
+            write_timeout=_CONNECT_S,
+        )
+        self._bot = Bot(
+            token,
+            base_url=f"{base}/bot",
+            base_file_url=f"{base}/file/bot",
+            request=self._http,
+            get_updates_request=self._http,
+        )
+        self._file_base = f"{base}/file/bot{quote(token, safe=':')}"
+
+    async def call(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> Any:
+        """Call `method` (camelCase as documented) and return its `result`; None values are left out.
+
+        Raises:
+            ChannelError: mapped; `SendUncertain` when the platform may have acted without our knowing.
+        """
+        # do_api_request warns about names for which the SDK has a method of its own, in either spelling.
+        # This third spelling means the same to it.
+        name = _CAMEL.sub("_", method)
+        try:
+            return await self._bot.do_api_request(name, dict(params), read_timeout=timeout_s)
+        except TelegramError as exc:
+            raise self._mapped(exc, method) from self._harmless(exc)
+
+    def parse_update(self, raw: Any) -> Update:
+        """Return the SDK's view of one update; raises whatever the SDK stumbles over."""
+        if not isinstance(raw, dict):
+            raise TypeError(f"an update is an object, not {type(raw).__name__}")
+        return Update.de_json(raw, self._bot)
+
+    @staticmethod
+    def file(content: bytes, name: str) -> InputFile:
+        """Return a file as a parameter for `call`."""
+        return InputFile(content, filename=name, attach=False)
+
+    async def download(self, file_path: str, *, timeout_s: float) -> bytes:
+        """Return the content of a file that getFile named.
+
+        Raises:
+            ChannelError: `FileUnavailable` when the platform does not have it (any more).
+        """
+        try:
+            content: bytes = await self._http.retrieve(f"{self._file_base}/{quote(file_path)}", read_timeout=timeout_s)
+        except (InvalidToken, BadRequest, Forbidden) as exc:
+            raise FileUnavailable(self._scrub(str(exc)), retryable=False) from self._harmless(exc)
+        except TelegramError as exc:
+            raise self._mapped(exc, "download") from self._harmless(exc)
+        return content
+
+    async def close(self) -> None:
+        """Close the connections; idempotent."""
+        await self._http.shutdown()
+
+    def _scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "<token>")
+        return text
+
+    def _harmless(self, exc: BaseException) -> BaseException | None:
+        """Return the cause to chain, or None when its own text would carry the token into a log."""
+        link: BaseException | None = exc
+        while link is not None:
+            if any(secret in repr(link) for secret in self._secrets):
+                return None
+            link = link.__cause__ or link.__context__
+        return exc
+
+    def _mapped(self, exc: TelegramError, method: str) -> ChannelError:
+        text = self._scrub(f"{method}: {exc.message}")
+        match exc:
+            case RetryAfter():
+                return RateLimited(text, retry_after_s=_seconds(exc))
+            case SdkChatMigrated():
+                return ChatMigrated(text, new_chat_id=str(exc.new_chat_id))
+            case InvalidToken() | EndPointNotFound():
+                return ChannelAuthError(f"Telegram refuses the token ({method})")
+            case Conflict():
+                return PollConflict(text)
+            case Forbidden():
+                return ChatGone(text)
+            case BadRequest():
+                lowered = text.lower()
+                return ChatGone(text) if any(mark in lowered for mark in _GONE) else SendRejected(text)
+            case NetworkError():
+                return _network_error(exc, text)
+            case _:
+                # A success that cannot be read: the call was very likely carried out.
+                return SendUncertain(text)
+
+
+def _network_error(exc: NetworkError, text: str) -> ChannelError:
+    """Tell a request that never left from one whose answer is missing.
+
+    A 5xx has no cause and is treated as not carried out: Telegram's gateway answers 502 while what is behind
+    it restarts. Counting it as uncertain would end in a lost answer after the second try; repeating it can at
+    worst double one.
+    """
+    cause = exc.__cause__
+    if cause is None or not isinstance(cause, httpx.HTTPError):
+        return ChannelError(text)
+    kind = type(cause).__name__
+    detail = text if kind in text else f"{text} ({kind})"
+    return ChannelError(detail) if isinstance(cause, _NOT_SENT) else SendUncertain(detail)
+
+
+def _seconds(exc: RetryAfter) -> float:
+    wait = exc.retry_after
+    return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)

@@ -1,0 +1,154 @@
+"""The Telegram channel's life: open, identify, receive, send, close. Builds without network or SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from bot.errors import ChannelAuthError, ChannelError
+from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
+from bot.log import get_logger
+from bot.messages import Address, Attachment, OutboundMessage
+from channels.telegram import media
+from channels.telegram.config import TelegramConfig, Timing
+from channels.telegram.content import BotIdentity
+from channels.telegram.polling import Backoff, Poller, remove_webhook
+from channels.telegram.updates import CHANNEL
+
+if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
+    from channels.telegram.api import BotApi
+    from channels.telegram.sending import Sender
+
+_log = get_logger(__name__)
+
+
+class TelegramChannel(Channel):
+    """One bot on Telegram. Receives by long polling, so it needs no public address."""
+
+    name: ClassVar[str] = CHANNEL
+    config_cls: ClassVar[type[TelegramConfig]] = TelegramConfig
+    format_hint: ClassVar[str] = (
+        "Telegram: bold, italic, strikethrough, ||spoiler||, links, quotes, lists and code are shown; "
+        "tables only as fixed-width text, so prefer lists; keep answers short."
+    )
+
+    def __init__(self, context: ChannelContext, section: TelegramConfig, timing: Timing) -> None:
+        self._context = context
+        self._section = section
+        self._timing = timing
+        self._parts: tuple[BotApi, Sender] | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._poller: Poller | None = None
+        self.state = ChannelState.STARTING
+        self.problem = ""
+
+    @classmethod
+    def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
+        """See `Channel.create`."""
+        section = context.section
+        if not isinstance(section, TelegramConfig):
+            raise TypeError(f"the section of {cls.name} is a {type(section).__name__}")
+        return cls(context, section, timing or Timing())
+
+    async def run(self) -> None:
+        """See `Channel.run`."""
+        failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
+        while True:
+            try:
+                await self._serve(failures)
+            except ChannelAuthError as exc:
+                self._report(ChannelState.FAILED, str(exc))
+                raise
+            except ChannelError as exc:
+                wait_s = max(failures.next_s(), exc.retry_after_s or 0.0)
+                self._report(ChannelState.OFFLINE, str(exc))
+                _log.warning("telegram not reachable", error=str(exc), retry_in_s=round(wait_s, 2))
+                await asyncio.sleep(wait_s)
+            except Exception as exc:  # noqa: BLE001  # the channel's supervisor: one fault must not end receiving for good
+                wait_s = failures.next_s()
+                self._report(ChannelState.OFFLINE, f"internal error: {type(exc).__name__}")
+                _log.exception("telegram receiving failed", retry_in_s=round(wait_s, 2))
+                await asyncio.sleep(wait_s)
+
+    async def _serve(self, failures: Backoff) -> None:
+        """Connect and receive; ends only by an error."""
+        api, _ = await self._open()
+        me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
+        identity = BotIdentity(id=int(me["id"]), username=str(me.get("username", "")))
+        await remove_webhook(api, self._timing)
+        failures.reset()
+        self._report(ChannelState.READY, "")
+        _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
+        self._poller = Poller(
+            api=api,
+            me=identity,
+            policy=self._section.group_policy,
+            intake=self._context.intake,
+            cursors=self._context.cursors,
+            clock=self._context.clock,
+            timing=self._timing,
+            report=self._report,
+        )
+        await self._poller.run()
+
+    async def _open(self) -> tuple[BotApi, Sender]:
+        """Return the client, built at first use and kept."""
+        async with self._opening:
+            if self._closed:
+                raise ChannelError("the channel is closed")
+            if self._parts is None:
+                # Loading SDK and trust store takes 0.4 s, which must not stall the loop.
+                self._parts = await asyncio.to_thread(self._build)
+            return self._parts
+
+    def _build(self) -> tuple[BotApi, Sender]:
+        from channels.telegram.api import BotApi  # the SDK: 0.3 s
+        from channels.telegram.sending import Sender  # the markdown renderer: 80 ms
+
+        api = BotApi(self._section.token, self._section.api_url)
+        return api, Sender(api, self._timing)
+
+    async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
+        """See `Channel.send`."""
+        _, sender = await self._open()
+        await sender.send(message, progress)
+
+    async def typing(self, address: Address) -> None:
+        """See `Channel.typing`."""
+        params: dict[str, str | int] = {"chat_id": address.chat_id, "action": "typing"}
+        if address.thread_id is not None:
+            params["message_thread_id"] = int(address.thread_id)
+        try:
+            api, _ = await self._open()
+            await api.call("sendChatAction", params, timeout_s=self._timing.call_s)
+        except ChannelError as exc:
+            _log.debug("typing not shown", chat=address.key, error=str(exc))
+
+    async def fetch(self, attachment: Attachment, address: Address) -> Attachment:
+        """Return an inbound attachment with its local path, or with the reason why there is none.
+
+        Raises:
+            RateLimited: ask again later.
+        """
+        api, _ = await self._open()
+        return await media.fetch(api, self._timing, self._context.workspace, attachment, address)
+
+    def last_poll_age_s(self) -> float | None:
+        """See `Channel.last_poll_age_s`."""
+        if self._poller is None or self._poller.polled_at_s is None:
+            return None
+        return self._context.clock.monotonic_s() - self._poller.polled_at_s
+
+    async def close(self) -> None:
+        """See `Channel.close`."""
+        async with self._opening:
+            self._closed = True
+            if self._parts is not None:
+                await self._parts[0].close()
+
+    def _report(self, state: ChannelState, problem: str) -> None:
+        if state is not self.state:
+            _log.info("telegram state", state=str(state), problem=problem)
+        self.problem = problem  # before the state, whose change is announced
+        self.state = state

@@ -1,0 +1,62 @@
+"""The `[channels.telegram]` section and the channel's fixed timing. Imports without the SDK."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class GroupPolicy(StrEnum):
+    """Which messages of a group the bot answers."""
+
+    MENTION = "mention"  # those that mention it, use a command with its name, or reply to it
+    ALL = "all"  # every message it is shown
+    OFF = "off"  # none
+
+
+def _user_id(value: Any) -> Any:
+    """Return a user or chat id in its text form."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("is not a Telegram id: ids are numbers")  # noqa: TRY004  # pydantic takes this one
+    text = str(value).strip()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"{text!r} is not a Telegram id: ids are numbers; usernames can change hands")
+    return text
+
+
+def _token(value: Any) -> Any:
+    """Return a token without the white space that files end with."""
+    if isinstance(value, str):
+        value = value.strip()
+        if not value or any(char.isspace() for char in value):
+            raise ValueError("is empty or has white space inside")
+    return value
+
+
+class TelegramConfig(BaseModel):
+    """`[channels.telegram]`. `token` holds the secret itself, not a reference to it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    token: Annotated[str, BeforeValidator(_token)] = Field(repr=False)
+    api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")
+    allow_from: list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"] = []
+    group_policy: GroupPolicy = GroupPolicy.MENTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long the channel waits for what. Not configurable: these follow from the platform's habits."""
+
+    poll_s: int = 30  # long poll; the platform allows up to 50 s
+    poll_margin_s: float = 10.0  # beyond `poll_s`, a silent connection counts as dead
+    call_s: float = 20.0  # any other answer
+    upload_s: float = 120.0  # sending a file of up to 50 MB
+    retry_base_s: float = 0.5  # first wait after a failure; doubles
+    retry_cap_s: float = 30.0
+    conflict_s: float = 3.0  # pause after another poller took the connection
+    album_quiet_s: float = 1.0  # an album is complete when no part came for this long

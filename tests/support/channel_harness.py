@@ -1,0 +1,190 @@
+"""How the channel contract suite drives a platform. One file `tests/channels/harness_NAME.py` adds a channel.
+
+Such a file has one subclass of `ChannelHarness`. Chats and threads are named by what they are for; ids are the
+platform's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from abc import ABC, abstractmethod
+from asyncio import Task
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from bot.clock import SystemClock
+from bot.interfaces import Channel, ChannelContext, ChannelState
+from bot.messages import Address, OutboundMessage
+from tests.platforms.loopback import Bell
+from tests.support.recording_intake import MemoryCursors, RecordingIntake, RecordingProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A message of the bot as the platform holds it. `bold` are the passages people see in bold."""
+
+    text: str
+    thread_id: str | None = None
+    reply_to: str = ""
+    bold: tuple[str, ...] = ()
+    buttons: tuple[str, ...] = ()
+
+
+class ChannelHarness(ABC):
+    """A channel beside a loopback platform, with a private chat and a group that has a thread."""
+
+    name: ClassVar[str]
+    limit: ClassVar[int]  # length of one message, in the platform's unit
+    secret: ClassVar[str]  # the token, which must never be shown
+    person_id: ClassVar[str] = "111"
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        self.clock = SystemClock()
+        self.intake = RecordingIntake()
+        self.cursors = MemoryCursors(self.clock)
+        self.channel = self.build()
+        self._states = Bell()
+        self.channel.on_state_change(self._states.ring)
+        self._task: Task[None] | None = None
+
+    @property
+    @abstractmethod
+    def private(self) -> Address:
+        """A chat of one person with the bot."""
+
+    @property
+    @abstractmethod
+    def thread(self) -> Address:
+        """A thread of a group."""
+
+    @abstractmethod
+    def build(self, *, token: str = "") -> Channel:
+        """Return the channel, not started; with another token if given. Waits are short."""
+
+    @abstractmethod
+    async def server_up(self) -> None:
+        """Let the platform be reachable."""
+
+    @abstractmethod
+    async def server_down(self) -> None:
+        """Cut every connection and refuse new ones."""
+
+    @abstractmethod
+    def person_says(self, address: Address, text: str) -> str:
+        """Let the person write to the bot; return the message's id."""
+
+    @abstractmethod
+    def person_edits(self, address: Address, message_id: str, text: str) -> None:
+        """Let the person change a message."""
+
+    @abstractmethod
+    def redeliver(self) -> None:
+        """Let the platform hand out the newest message once more."""
+
+    @abstractmethod
+    async def until_confirmed(self) -> None:
+        """Wait until the platform knows that everything said so far was received."""
+
+    @abstractmethod
+    def is_confirmed(self) -> bool:
+        """Say whether the platform may forget what was said so far."""
+
+    @abstractmethod
+    def shown(self, address: Address) -> list[Shown]:
+        """Return the bot's messages in a chat, in order."""
+
+    @abstractmethod
+    def typing_at(self) -> list[Address]:
+        """Return where the bot was seen typing."""
+
+    @abstractmethod
+    def rate_limit(self, address: Address, seconds: int) -> None:
+        """Refuse the next send to a chat with a wait."""
+
+    @abstractmethod
+    def lock_out(self, address: Address) -> None:
+        """Forbid the bot to write in a chat."""
+
+    @abstractmethod
+    def lose_answer(self) -> None:
+        """Carry out the next send, then drop the connection without answering."""
+
+    def context(self, section: object) -> ChannelContext:
+        """Return what a channel is built from."""
+        return ChannelContext(
+            section=section,  # type: ignore[arg-type]  # the harness knows its own section
+            intake=self.intake,
+            cursors=self.cursors,
+            clock=self.clock,
+            workspace=str(self.workspace),
+        )
+
+    def replace_channel(self, channel: Channel) -> None:
+        """Use another channel than the one built at first."""
+        self.channel = channel
+        channel.on_state_change(self._states.ring)
+
+    def start(self) -> Task[None]:
+        """Run the channel."""
+        assert self._task is None
+        self._task = asyncio.create_task(self.channel.run(), name=f"{self.name}-run")
+        return self._task
+
+    @property
+    def task(self) -> Task[None]:
+        """The task that runs the channel."""
+        assert self._task is not None
+        return self._task
+
+    async def stop(self) -> None:
+        """Stop the channel as the engine does: cancel, then close."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.channel.close()
+
+    async def until(self, state: ChannelState) -> None:
+        """Wait for a state of the channel."""
+        try:
+            await self._states.wait_for(lambda: self.channel.state is state, timeout_s=15)
+        except TimeoutError:
+            raise TimeoutError(f"never {state}; is {self.channel.state} because {self.channel.problem!r}") from None
+
+    async def send(self, message: OutboundMessage) -> RecordingProgress:
+        """Send a message from its beginning."""
+        progress = RecordingProgress()
+        await self.channel.send(message, progress)
+        return progress
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[ChannelHarness]:
+        """Have platform and channel up and connected."""
+        await self.server_up()
+        try:
+            self.start()
+            await self.until(ChannelState.READY)
+            yield self
+        finally:
+            await self.stop()
+            await self.server_down()
+
+
+def discover() -> list[type[ChannelHarness]]:
+    """Return the harness of every channel that has one, by name."""
+    folder = Path(__file__).parents[1] / "channels"
+    found: list[type[ChannelHarness]] = []
+    for path in sorted(folder.glob("harness_*.py")):
+        module = importlib.import_module(f"tests.channels.{path.stem}")
+        found.extend(
+            item
+            for item in vars(module).values()
+            if isinstance(item, type) and issubclass(item, ChannelHarness) and item.__module__ == module.__name__
+        )
+    return found
