@@ -4,8 +4,8 @@ A `Language` is data: rules that recognise expressions, frames that ask for some
 module knows how expressions stand in a sentence ("remind me EXPR to X", "X EXPR, remind me"); what they mean
 is `phrases_when.py`, which words they are made of is `phrases_en.py`, `phrases_de.py`, `phrases_zh.py`.
 
-Every pattern runs on `scan`, a lower-case twin of the sentence with the same length, so that spans found in it
-cut the sentence itself.
+Every pattern runs on `scan`, a lower-case twin of the sentence with the same length, so that spans found in
+it cut the sentence itself.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _QUOTES = {
     "‘": "’",
     "《": "》",
 }
+
+_CLOSING = {close: {o for o, c in _QUOTES.items() if c == close} - {close} for close in _QUOTES.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,7 @@ class Language:
     everything: re.Pattern[str]
     ordinals: dict[str, int]
     default_text: str
-    wake: re.Pattern[str]  # a frame that carries its own text
-    wake_text: str
-    timer: re.Pattern[str]
-    timer_text: str
+    own_texts: tuple[tuple[re.Pattern[str], str], ...]  # frames that say what for: "wake me", "timer"
     joiner: str  # between two halves of a text
 
 
@@ -186,8 +185,8 @@ def read_segment(language: Language, scan: str, start: int, end: int, clusters: 
             first = _skip(scan, at, end, language.lead)
             lead = next((c for c in inside if c.start <= first < c.end and c.start >= at), None)
             if lead is None and (match := language.duration.match(scan, first, end)):
-                delay = language.read_duration(match.group())
-                lead = delay and Cluster(start=first, end=match.end(), when=When(delay=delay))
+                delay = language.read_duration(match[0])
+                lead = Cluster(start=first, end=match.end(), when=When(delay=delay)) if delay else None
             if lead is not None:
                 segment.lead = lead
                 at = _skip(scan, lead.end, end)
@@ -212,6 +211,8 @@ def clean(text: str) -> str:
     text = " ".join(text.split()).strip(_EDGE)
     while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
         text = text[1:-1].strip(_EDGE)
+    if text and text[-1] in _CLOSING and text.count(text[-1]) == 1 and not _CLOSING[text[-1]].intersection(text[:-1]):
+        text = text[:-1].strip(_EDGE)  # its opening twin stood in front of the frame
     return text
 
 
