@@ -20,8 +20,8 @@ from bot.zones import local_text
 _QUOTED_CHARS = 200
 _NO_USAGE = Usage()
 
-OrderDetector = Callable[[str, RequestContext], bool]
-"""Says whether a person's text orders a reminder; only then an answer without a stored job gets a note."""
+OrderDetector = Callable[[str, str, str], bool]
+"""Says of (text, zone, language) whether it orders a reminder; only then a missing job is worth a note."""
 
 
 class EndingWriter:
@@ -202,7 +202,8 @@ class EndingWriter:
         """Say whether a reminder was ordered, no job call succeeded, and the answer is not a question."""
         if outcome.used["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
             return False
-        return any(self._orders_reminder(item.message.text, request) for item in outcome.turn.messages)
+        texts = [item.message.text for item in outcome.turn.messages]
+        return any(self._orders_reminder(text, request.zone, request.language) for text in texts)
 
 
 def outcome_text(turn: Turn, request: RequestContext) -> str:
