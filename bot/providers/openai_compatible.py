@@ -156,11 +156,12 @@ class OpenAIProvider(Provider):
         comes out has had its tries.
         """
         loop = asyncio.get_running_loop()
+        client = await self._ready_client()
         deadline = loop.time() + self._limits.total_s
         attempt = 1
         while True:
             try:
-                return await self._adapting(request, on_text, deadline)
+                return await self._adapting(client, request, on_text, deadline)
             except ProviderError as error:
                 wait_s = self._wait_s(error, attempt, deadline - loop.time())
                 _log.warning("model call failed (%s), next try in %.1f s", error, wait_s)
@@ -194,14 +195,18 @@ class OpenAIProvider(Provider):
         return wait_s
 
     async def _adapting(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+        self,
+        client: AsyncOpenAI,
+        request: ModelRequest,
+        on_text: Callable[[str], None] | None,
+        deadline: float,
     ) -> ModelReply:
         """One try, sent again at once when the endpoint's 400 taught something."""
         stream = on_text is not None
         while True:
             revision = self._dialect.revision
             try:
-                return await self._exchange(request, on_text, deadline)
+                return await self._exchange(client, request, on_text, deadline)
             except _RefusalError as refusal:
                 failure = refusal.failure
                 learned = self._dialect.learn(failure, request, stream=stream, revision=revision)
@@ -210,9 +215,12 @@ class OpenAIProvider(Provider):
                 _log.warning("the endpoint differs: %s", learned)
 
     async def _exchange(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+        self,
+        client: AsyncOpenAI,
+        request: ModelRequest,
+        on_text: Callable[[str], None] | None,
+        deadline: float,
     ) -> ModelReply:
-        client = await self._ready_client()
         body = self._dialect.encode(request, stream=on_text is not None)
         watch = _Watch(self._limits, deadline)
         reader = ReplyReader()

@@ -44,17 +44,17 @@ async def test_silence_in_mid_stream_ends_at_the_idle_limit() -> None:
 async def test_a_stalled_reply_is_tried_again() -> None:
     async with OpenAIApi() as api:
         api.script.append(Reply(text="Good morning, all", stall_after=2))
-        reply, _ = await complete(api, Reply(text="Here I am"), limits=limits(idle_s=0.05, tries=2))
+        reply, _ = await complete(api, Reply(text="Here I am"), limits=limits(idle_s=0.3, tries=2))
     assert reply.text == "Here I am"
 
 
 async def test_a_drip_that_never_idles_ends_at_the_total_limit() -> None:
     async with OpenAIApi() as api:
         drip = Reply(text="x" * 10_000, chunks="x" * 10_000, drip_s=0.01)
-        error = await fail(api, drip, limits=limits(total_s=0.2, tries=3))
+        error = await fail(api, drip, limits=limits(total_s=0.6, tries=3))
         assert api.request_count == 1
     assert error.kind is ProviderErrorKind.TIMEOUT
-    assert error.detail == "the call took longer than 0.2 s"
+    assert error.detail == "the call took longer than 0.6 s"
 
 
 async def test_a_drip_within_the_limits_is_read_to_its_end() -> None:

@@ -121,7 +121,7 @@ async def test_spaces_that_keep_a_connection_alive_are_read_over() -> None:
 async def test_a_reply_that_stalls_after_its_finish_reason_is_whole() -> None:
     async with OpenAIApi() as api:
         # Role, text, finish_reason; then neither usage nor [DONE] nor an end.
-        reply, _ = await complete(api, Reply(text="Hi", stall_after=3), limits=CallLimits(idle_s=0.05))
+        reply, _ = await complete(api, Reply(text="Hi", stall_after=3), limits=CallLimits(idle_s=0.3))
     assert reply.text == "Hi"
 
 
