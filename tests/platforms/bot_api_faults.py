@@ -12,9 +12,10 @@ from tests.platforms.bot_api_objects import RefusalError
 class Fault:
     """One thing that goes wrong.
 
-    It hits calls of `method` ("*" = any) and, if given, of `chat_id`, `times` times (None = always). Fields
-    combine: a held call can then be dropped. Order in the server: delay and hold, then `drop_before`,
-    `garbage` and refusal (nothing is done in these three cases), then the call, then `drop_after`.
+    It hits calls of `method` ("*" = any, "file" = a file download) and, if given, of `chat_id`, `times`
+    times (None = always). Fields combine: a held call can then be dropped. Order in the server: delay and
+    hold, then `drop_before`, `garbage` and refusal (nothing is done in these three cases), then the call,
+    then `drop_after`.
     """
 
     method: str = "*"

@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from tests.platforms.bot_api_objects import Chat, Json, detect_entities, photo_sizes, user, utf16_len
 from tests.platforms.bot_api_updates import UpdateQueue
 from tests.platforms.bot_api_world import World
+from tests.platforms.loopback import encode_json
 
 
 class People:
@@ -160,7 +159,7 @@ class People:
             self.updates.push_encoded(taken, update)
             return taken
         taken = self.updates.take_id(update.get("update_id", update_id))
-        self.updates.push_encoded(taken, orjson.dumps({"update_id": taken, **update}))
+        self.updates.push_encoded(taken, encode_json({"update_id": taken, **update}))
         return taken
 
     def redeliver(self, update_id: int) -> None:

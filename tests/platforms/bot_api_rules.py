@@ -1,8 +1,8 @@
 """What the Bot API refuses in a text, its entities, its markup and its buttons: pure checks.
 
 Limits from https://core.telegram.org/bots/api (read 2026-11-29): text 1-4096 and caption 0-1024 UTF-16 units
-after parsing, callback data 1-64 bytes. Markup is read only as far as needed to find what is malformed and what
-the person would see; nesting rules of entities are left out.
+after parsing, callback data 1-64 bytes. Markup is read only as far as needed to find what is malformed and
+what the person would see; nesting rules of entities are left out.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
+from tests.platforms.loopback import encode_json
 from tests.platforms.openai_endpoint import CHARS_PER_TOKEN
 from tests.platforms.openai_script import Json, Reply
 
@@ -36,7 +35,7 @@ class Answer:
     @staticmethod
     def _call(call: tuple[Any, ...], default_id: str) -> Json:
         name, arguments = call[0], call[1]
-        encoded = arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments)).decode()
+        encoded = arguments if isinstance(arguments, str) else encode_json(dict(arguments)).decode()
         call_id = call[2] if len(call) > 2 else default_id
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": encoded}}
 
@@ -75,11 +74,11 @@ class Answer:
             "choices": [] if self.reply.empty_choices else [choice],
             "usage": self.usage(),
         }
-        encoded = orjson.dumps(body)
+        encoded = encode_json(body)
         return encoded[: len(encoded) // 2] if self.reply.broken_json else encoded
 
-    def events(self) -> Iterator[bytes]:
-        """Yield the server-sent events of a stream, [DONE] included where it comes."""
+    def content_events(self) -> Iterator[bytes]:
+        """Yield the server-sent events of a stream up to its end."""
         reply = self.reply
         if reply.empty_choices:
             yield self._event([])
@@ -98,9 +97,12 @@ class Answer:
             )
         yield from self._call_events()
         if reply.error_stream is not None:
-            yield b"data: " + orjson.dumps({"error": dict(reply.error_stream)}) + b"\n\n"
-            return
-        if reply.end_without_finish:
+            yield b"data: " + encode_json({"error": dict(reply.error_stream)}) + b"\n\n"
+
+    def closing_events(self) -> Iterator[bytes]:
+        """Yield what ends a stream: finish_reason, usage, [DONE]."""
+        reply = self.reply
+        if reply.end_without_finish or reply.error_stream is not None:
             return
         if not reply.no_finish_reason:
             yield self._delta({}, self.finish_reason)
@@ -131,7 +133,7 @@ class Answer:
         }
         if self._with_usage:
             chunk["usage"] = usage
-        return b"data: " + orjson.dumps(chunk) + b"\n\n"
+        return b"data: " + encode_json(chunk) + b"\n\n"
 
 
 def _pieces(text: str) -> list[str]:
