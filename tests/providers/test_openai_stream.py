@@ -9,10 +9,21 @@ import pytest
 
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import Usage
-from bot.providers.openai_compatible import CallLimits
+from bot.providers.openai_compatible import CallLimits, OpenAIProvider
 from tests.platforms.openai_api import OpenAIApi
+from tests.platforms.openai_endpoint import Endpoint
 from tests.platforms.openai_script import Reply
-from tests.support.model_calls import ask, complete, fail, provider_for, raw_stream, sse, tool
+from tests.support.model_calls import (
+    QUICK,
+    ask,
+    complete,
+    fail,
+    provider_for,
+    raw_endpoint,
+    raw_stream,
+    sse,
+    tool,
+)
 
 
 async def test_text_is_shown_as_it_grows_and_returned_whole() -> None:
@@ -118,18 +129,18 @@ async def test_spaces_that_keep_a_connection_alive_are_read_over() -> None:
     assert reply.text == "Hi"
 
 
-async def test_a_reply_that_stalls_after_its_finish_reason_is_whole() -> None:
-    async with OpenAIApi() as api:
-        # Role, text, finish_reason; then neither usage nor [DONE] nor an end.
-        reply, _ = await complete(api, Reply(text="Hi", stall_after=3), limits=CallLimits(idle_s=0.3))
-    assert reply.text == "Hi"
+HI = b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
 
 
-async def test_a_connection_lost_after_the_finish_reason_loses_nothing() -> None:
-    async with OpenAIApi() as api:
-        reply, _ = await complete(api, Reply(text="Hi", cut_after=3))
-    assert reply.text == "Hi"
-    assert api.request_count == 1
+@pytest.mark.parametrize("hang_up", [True, False])
+async def test_once_the_finish_reason_is_there_nothing_that_follows_can_lose_the_reply(hang_up: bool) -> None:
+    limits = CallLimits(idle_s=0.3, tries=1)
+    async with raw_endpoint(HI, hang_up=hang_up) as (url, gone):
+        provider = OpenAIProvider(model="m", base_url=url, limits=limits)
+        reply = await provider.complete(ask(), lambda text: None)
+        await gone.wait()
+        await provider.close()
+    assert (reply.text, reply.finish_reason) == ("Hi", "stop")
 
 
 @pytest.mark.parametrize(
@@ -227,6 +238,15 @@ async def test_calls_use_one_connection_again_after_done() -> None:
         assert len(client._client._transport._pool.connections) == 1  # type: ignore[attr-defined]
 
 
+async def test_a_reply_is_whole_though_the_endpoint_stays_connected_after_done() -> None:
+    async with raw_endpoint(HI + b"data: [DONE]\n\n") as (url, gone):
+        provider = OpenAIProvider(model="m", base_url=url, limits=QUICK)
+        reply = await provider.complete(ask(), lambda text: None)
+        await gone.wait()
+        await provider.close()
+    assert reply.text == "Hi"
+
+
 async def test_tools_reach_the_endpoint() -> None:
     async with OpenAIApi() as api, provider_for(api) as provider:
         encoded = orjson.dumps([tool("cron")])
@@ -238,8 +258,6 @@ async def test_tools_reach_the_endpoint() -> None:
 async def test_a_key_is_sent_and_without_one_no_authorization_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.platforms.openai_endpoint import Endpoint
-
     monkeypatch.setenv("OPENAI_API_KEY", "the-environments-key")
     async with OpenAIApi(endpoint=Endpoint(api_key="the-environments-key")) as api:
         error = await fail(api, Reply(text="x"))

@@ -241,3 +241,50 @@ def test_what_is_no_completion_at_all_is_malformed(body: Any) -> None:
 
 def test_a_reply_that_ended_by_an_error_is_a_server_error() -> None:
     assert kind_of(chunk({"content": "So"}), chunk({}, "error")) is ProviderErrorKind.SERVER
+
+
+def test_a_name_in_pieces_is_joined() -> None:
+    reply = stream(
+        call(index=0, id="a", function={"name": "list_"}),
+        call(index=0, function={"name": "dir", "arguments": "{}"}),
+        chunk({}, "tool_calls"),
+    )
+    assert calls_of(reply) == [("a", "list_dir", "{}")]
+
+
+def test_another_name_under_an_old_index_is_another_call() -> None:
+    reply = stream(
+        call(index=0, function={"name": "one", "arguments": "{}"}),
+        call(index=0, function={"name": "two", "arguments": "{}"}),
+        chunk({}, "tool_calls"),
+    )
+    assert [item.name for item in reply.tool_calls] == ["one", "two"]
+
+
+def test_an_id_that_arrives_late_belongs_to_the_call_that_has_none() -> None:
+    reply = stream(
+        call(function={"name": "one", "arguments": "{"}),
+        call(id="a", function={"arguments": "}"}),
+        chunk({}, "tool_calls"),
+    )
+    assert calls_of(reply) == [("a", "one", "{}")]
+
+
+def test_a_refusal_as_a_part_is_a_declined_answer_with_its_words_for_the_log() -> None:
+    with pytest.raises(ProviderError) as caught:
+        whole({"content": [{"type": "refusal", "refusal": "I cannot help"}]})
+    assert (caught.value.kind, caught.value.detail) == (ProviderErrorKind.CONTENT_FILTER, "I cannot help")
+
+
+def test_an_error_inside_a_choice_is_an_error() -> None:
+    broken = {"choices": [{"delta": {"content": ""}, "error": {"code": 502, "message": "upstream"}}]}
+    assert kind_of(broken) is ProviderErrorKind.SERVER
+
+
+@pytest.mark.parametrize("thinking", ["plan", [{"type": "text", "text": "plan"}, "x", {"text": 3}]])
+def test_reasoning_parts_are_read_in_both_shapes(thinking: Any) -> None:
+    assert whole({"content": [{"type": "thinking", "thinking": thinking}]}).reasoning == "plan"
+
+
+def test_reasoning_without_any_shape_is_ignored() -> None:
+    assert whole({"content": [{"type": "thinking", "thinking": 3}]}).reasoning == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -55,6 +56,29 @@ async def provider_for(api: OpenAIApi, **options: Any) -> AsyncIterator[OpenAIPr
         yield provider
     finally:
         await provider.close()
+
+
+@asynccontextmanager
+async def raw_endpoint(stream: bytes, *, hang_up: bool = False) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """Yield the address of a server that sends this stream without an end, and when its client is gone.
+
+    It then stays connected in silence, or resets the connection (`hang_up`).
+    """
+    gone = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head + b"%x\r\n%b\r\n" % (len(stream), stream))
+        await writer.drain()
+        while not hang_up and await reader.read(65536):
+            pass
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", gone
 
 
 async def complete(
