@@ -105,9 +105,7 @@ async def test_what_was_said_while_the_bot_was_down_comes_in_in_order(harness: C
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("disk full"), QueueFull("10000 wait")])
-async def test_what_cannot_be_stored_is_not_confirmed_and_comes_again(
-    live: ChannelHarness, failure: Exception
-) -> None:
+async def test_what_cannot_be_stored_is_not_confirmed_and_comes_again(live: ChannelHarness, failure: Exception) -> None:
     confirmed_while_failing: list[bool] = []
     live.intake.failures.append(failure)
     live.intake.before_commit = lambda message: confirmed_while_failing.append(live.is_confirmed())

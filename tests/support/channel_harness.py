@@ -155,9 +155,7 @@ class ChannelHarness(ABC):
         try:
             await self._states.wait_for(lambda: self.channel.state is state, timeout_s=15)
         except TimeoutError:
-            raise TimeoutError(
-                f"never {state}; is {self.channel.state} because {self.channel.problem!r}"
-            ) from None
+            raise TimeoutError(f"never {state}; is {self.channel.state} because {self.channel.problem!r}") from None
 
     async def send(self, message: OutboundMessage) -> RecordingProgress:
         """Send a message from its beginning."""

@@ -66,14 +66,10 @@ class RecordingIntake:
         self.bell.ring()
         return Acceptance.UPDATED if found is not None else Acceptance.DUPLICATE
 
-    async def publish_unparsed(
-        self, *, channel: str, account: str, update_id: str, raw: str, error: str
-    ) -> None:
+    async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
         """See `Intake.publish_unparsed`."""
         self._fail()
-        self.unparsed.append(
-            Unparsed(channel=channel, account=account, update_id=update_id, raw=raw, error=error)
-        )
+        self.unparsed.append(Unparsed(channel=channel, account=account, update_id=update_id, raw=raw, error=error))
         self.bell.ring()
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
