@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from bot.clock import Clock
 from bot.messages import (
     Address,
+    Attachment,
     InboundMessage,
     OutboundMessage,
     Replay,
@@ -112,8 +113,8 @@ class Steps(Protocol):
         rows, which are stored after `rows` and returned with the turn as it now is.
         """
 
-    async def open_calls(self, turn: Turn) -> list[CallRecord]:
-        """Return the calls of the step that a crash left open, in call order; empty between steps."""
+    async def calls_of(self, turn: Turn, step: int) -> list[CallRecord]:
+        """Return the calls of one step in call order; for `turn.step`, those that a crash left open."""
 
     async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
         """Run `work` and store its result in one durable transaction; a call with a result returns that."""
@@ -124,6 +125,9 @@ class History(Protocol):
 
     async def tail(self, session_id: int, *, limit_tokens: int) -> list[Message]:
         """Return the newest messages of a session that fit the limit (by estimate), oldest first."""
+
+    async def count(self, address: Address) -> int:
+        """Return how many messages the current session of an address holds."""
 
 
 class Outbox(Protocol):
@@ -141,8 +145,8 @@ class Outbox(Protocol):
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
         """Store the platform ids of the parts sent so far."""
 
-    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> None:
-        """End a row well: sent, or uncertain when nobody can say."""
+    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
+        """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
 
     async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
         """Queue a row again for later; `uncertain` counts a send that may have arrived."""
@@ -389,8 +393,25 @@ class Channel(ABC):
     format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
     draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
 
-    state: ChannelState
     problem: str = ""  # why it is not ready, free of secrets
+    _state = ChannelState.STARTING
+    _listener: Callable[[], None] | None = None
+
+    @property
+    def state(self) -> ChannelState:
+        """How the channel stands."""
+        return self._state
+
+    @state.setter
+    def state(self, state: ChannelState) -> None:
+        changed = state is not self._state
+        self._state = state
+        if changed and self._listener is not None:
+            self._listener()
+
+    def on_state_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the state changes; one listener only."""
+        self._listener = listener
 
     @classmethod
     @abstractmethod
@@ -415,6 +436,10 @@ class Channel(ABC):
 
     async def typing(self, address: Address) -> None:
         """Show that an answer is being worked on; errors are the channel's own affair."""
+
+    async def fetch(self, attachment: Attachment, address: Address) -> Attachment:  # noqa: ARG002 - the seam
+        """Download an inbound file to the chat's folder; returns it with `path`, or with `error` set."""
+        return replace(attachment, error="this channel cannot fetch files")
 
     async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
         """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""

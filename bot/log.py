@@ -51,7 +51,11 @@ _CHATTY = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp.access", "apsche
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_OR_BREAK = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PLAIN = frozenset({int, float, bool, type(None)})
 _MULTILINE = frozenset({"exception", "stack"})
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would build one for each line
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -111,7 +115,7 @@ def _renderer(*, pretty: bool, colours: bool) -> Processor:
 
 def _to_json(event: EventDict, **_: Any) -> str:
     # Lone surrogates have no UTF-8 form and a strict stream would refuse the line.
-    return json.dumps(event, ensure_ascii=False, default=repr).encode("utf-8", "backslashreplace").decode()
+    return _encode(event).encode("utf-8", "backslashreplace").decode()
 
 
 class _Sink(structlog.WriteLogger):
@@ -133,12 +137,14 @@ class _Redaction:
         return {key: self._clean(value, keep_lines=key in _MULTILINE) for key, value in event.items()}
 
     def _clean(self, value: Any, *, keep_lines: bool = False) -> Any:
-        if isinstance(value, bool | int | float) or value is None:
+        kind = type(value)  # exact types first: a line has half a dozen fields and nearly all are these
+        if kind in _PLAIN:
             return value
-        if isinstance(value, Mapping):
-            return {self._clean(str(key)): self._clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self._clean(item) for item in value]
+        if kind is not str:
+            if isinstance(value, Mapping):
+                return {self._clean(str(key)): self._clean(item) for key, item in value.items()}
+            if isinstance(value, list | tuple | set | frozenset):
+                return [self._clean(item) for item in value]
         text = self._redactor(value if isinstance(value, str) else _safe_repr(value))
         if not self._escape:
             return text

@@ -42,6 +42,7 @@ class Role(StrEnum):
 class Risk(StrEnum):
     """What the worst outcome of a tool call touches (design 5)."""
 
+    TALK = "talk"  # words in the own chat: messages and the sender's own reminders
     READ = "read"  # the own chat's files and history
     NET = "net"  # the web and open-world MCP servers
     WRITE = "write"  # the own chat's files, jobs, memory

@@ -118,7 +118,6 @@ class Turn:
     messages: tuple[QueuedMessage, ...]
     has_rows: bool = False
     zone: str = ""  # the sender's own time zone; empty: the configured default
-    language: str = ""
     draft_id: str = ""
 
     @property
@@ -207,7 +206,6 @@ class NewJob:
     name: str = ""
     max_runs: int | None = None
     catch_up: bool = True
-    reply_to: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +226,6 @@ class Job:
     runs: int
     max_runs: int | None
     catch_up: bool
-    reply_to: str
     last_state: str = ""
     last_error: str = ""
 
@@ -261,7 +258,6 @@ class Person:
     channel: str
     user_id: str
     zone: str = ""
-    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

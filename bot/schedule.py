@@ -39,11 +39,10 @@ __all__ = [
 ]
 
 MAX_JITTER_S = 86_400
-_MAX_QUIET_SKIPS = 4000  # of an interval that stays in step with the day, before it counts as never due
+_MAX_QUIET_SKIPS = 1000  # of an interval that stays in step with the day, before it counts as never due
 _LAST_US = 13_569_465_600 * US_PER_S  # start of 2400: nothing is due later, and every datetime still fits
 _FIRST_US = -86_400 * US_PER_S
 _MAX_AHEAD_S = 36_525 * 86_400  # 100 years: beyond it is a slip of the pen, and datetimes soon end
-_FIRST_LOOK_BACK_S = 120
 
 
 class ScheduleKind(StrEnum):
@@ -112,7 +111,7 @@ class Schedule:
 
         The same arguments always give the same answer. With jitter it depends on `seed` (a job's id), and
         walking from one to the next with the same seed visits every occurrence once, in order. An interval
-        that meets quiet hours 4,000 times in a row counts as over.
+        that meets quiet hours 1,000 times in a row counts as over.
         """
         zone = load_zone(self.zone)
         quiet = None if self.urgent else self.quiet
@@ -140,13 +139,17 @@ class Schedule:
             return self.at_us
         if self.every_s is not None:
             return self._nominal(after_us - min(self.every_s, self.jitter_s) * US_PER_S, zone)
-        back_s = min(self.jitter_s, _FIRST_LOOK_BACK_S)
-        found_us = self._nominal(after_us - back_s * US_PER_S, zone)
-        # A delay ends before the next occurrence, so only the latest one before the instant matters: look
-        # back in growing strides rather than walk through a whole jitter's length of minutes.
-        while back_s < self.jitter_s and (found_us is None or found_us > after_us):
-            back_s = min(self.jitter_s, back_s * 8)
-            found_us = self._nominal(after_us - back_s * US_PER_S, zone)
+        found_us = self._nominal(after_us - self.jitter_s * US_PER_S, zone)
+        # A delay ends before the next occurrence, so of those before the instant only the latest matters:
+        # halve the way to it rather than walk through a whole jitter's length of minutes.
+        high_us = after_us
+        while found_us is not None and found_us < high_us - US_PER_S:
+            middle_us = (found_us + high_us) // 2
+            later_us = self._nominal(middle_us, zone)
+            if later_us is not None and later_us <= after_us:
+                found_us = later_us
+            else:
+                high_us = middle_us
         return found_us
 
     def _nominal(self, after_us: int, zone: ZoneInfo) -> int | None:

@@ -106,9 +106,7 @@ def load_config(path: Path | str | None = None, *, sections: Mapping[str, type[B
     core: dict[str, Any] = {name: models[name] for name in _CORE}
     plugins = {name: model for name, model in models.items() if name not in _CORE}
     channels = {
-        name.removeprefix("channels."): model
-        for name, model in plugins.items()
-        if name.startswith("channels.")
+        name.removeprefix("channels."): model for name, model in plugins.items() if name.startswith("channels.")
     }
     return Config(**core, channels=channels, plugins=plugins, path=file)
 
@@ -147,15 +145,17 @@ def _read(path: Path) -> dict[str, Any]:
 def _read_bytes(path: Path) -> bytes:
     # Without O_NONBLOCK, opening a named pipe would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise ConfigError(f"{path}: is a folder, not a file")
         if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):  # /dev/null is a usual name for "nothing"
             raise ConfigError(f"{path}: is not an ordinary file")
         data = bytearray()
-        while chunk := file.read(_MAX_FILE_BYTES + 1 - len(data)):
+        while chunk := os.read(descriptor, _MAX_FILE_BYTES + 1 - len(data)):
             data += chunk
+    finally:
+        os.close(descriptor)
     if len(data) > _MAX_FILE_BYTES:
         raise ConfigError(f"{path}: is larger than {_MAX_FILE_BYTES} bytes; is this the right file?")
     return bytes(data)
@@ -222,8 +222,10 @@ class _Check:
                 self._unknown(path, str(keys[-1]), valid, what="key")
             else:
                 by_key.setdefault(path, []).append(_explain(item))
-        # Several texts for one key are the branches of a choice of types.
-        self.problems.extend(f"{path}: {' or '.join(dict.fromkeys(texts))}" for path, texts in by_key.items())
+        for path, texts in by_key.items():
+            # Several texts for a key, or also for what is inside it, are branches of a choice of types.
+            if not any(other.startswith((f"{path}.", f"{path}[")) for other in by_key):
+                self.problems.append(f"{path}: {' or '.join(dict.fromkeys(texts))}")
 
     def _unknown(self, path: str, name: str, valid: Mapping[str, Any] | set[str], *, what: str) -> None:
         close = get_close_matches(name.lower(), valid, n=1)

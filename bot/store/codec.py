@@ -34,7 +34,7 @@ OUTBOX_COLUMNS = (
 )
 JOB_COLUMNS = (
     "id, channel, chat_id, thread_id, chat_type, creator_id, kind, name, text, schedule, state, next_us, "
-    "created_us, runs, max_runs, catch_up, reply_to, last_state, last_error"
+    "created_us, runs, max_runs, catch_up, last_state, last_error"
 )
 
 
@@ -185,9 +185,8 @@ def job_row(row: Row) -> Job:
         runs=row[13],
         max_runs=row[14],
         catch_up=bool(row[15]),
-        reply_to=row[16],
-        last_state=row[17],
-        last_error=row[18],
+        last_state=row[16],
+        last_error=row[17],
     )
 
 
@@ -210,7 +209,6 @@ def job_values(job: Job) -> Row:
         job.runs,
         job.max_runs,
         int(job.catch_up),
-        job.reply_to,
         job.last_state,
         job.last_error,
     )

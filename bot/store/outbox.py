@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
 from bot.messages import Address, OutboundMessage, clean_text
-from bot.records import OutboxRow
+from bot.records import OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
 from bot.store.database import Database
 
@@ -104,19 +104,24 @@ class SqlOutbox:
         """See `Outbox.part_sent`."""
         await self._update("UPDATE outbox SET sent_ids = ? WHERE id = ?", (dumps(list(sent_ids)), outbox_id))
 
-    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> None:
+    async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """See `Outbox.settle`."""
-        await self._update(
-            "UPDATE outbox SET state = ?, uncertain = uncertain + ?, sent_ids = ?, ended_us = ?, error = ''"
-            " WHERE id = ?",
-            (
-                "uncertain" if uncertain else "sent",
-                int(uncertain),
-                dumps(list(sent_ids)),
-                self._clock.now_us(),
-                outbox_id,
-            ),
-        )
+        state = SendState.UNCERTAIN if uncertain else SendState.SENT
+
+        def work(conn: sqlite3.Connection) -> bool:
+            conn.execute(
+                "UPDATE outbox SET state = ?, uncertain = uncertain + ?, sent_ids = ?, ended_us = ?, error = ''"
+                " WHERE id = ?",
+                (state, int(uncertain), dumps(list(sent_ids)), self._clock.now_us(), outbox_id),
+            )
+            more = conn.execute(
+                "SELECT 1 FROM outbox WHERE order_key = (SELECT order_key FROM outbox WHERE id = ?)"
+                " AND state IN ('queued', 'sending') LIMIT 1",
+                (outbox_id,),
+            )
+            return more.fetchone() is not None
+
+        return await self._database.write(work)
 
     async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
         """See `Outbox.retry`."""

@@ -7,6 +7,7 @@ import sqlite3
 import orjson
 
 from bot.clock import Clock
+from bot.messages import Address
 from bot.records import Message, Person
 from bot.store.database import Database
 
@@ -25,10 +26,9 @@ class SqlPeople:
 
         def work(conn: sqlite3.Connection) -> Person:
             row = conn.execute(
-                "SELECT zone, language FROM people WHERE channel = ? AND user_id = ?", (channel, user_id)
+                "SELECT zone FROM people WHERE channel = ? AND user_id = ?", (channel, user_id)
             ).fetchone()
-            zone, language = row or ("", "")
-            return Person(channel=channel, user_id=user_id, zone=zone, language=language)
+            return Person(channel=channel, user_id=user_id, zone=row[0] if row else "")
 
         return await self._database.read(work)
 
@@ -36,9 +36,9 @@ class SqlPeople:
         """See `People.save`."""
         await self._database.write(
             lambda conn: conn.execute(
-                "INSERT INTO people (channel, user_id, zone, language) VALUES (?,?,?,?)"
-                " ON CONFLICT DO UPDATE SET zone = excluded.zone, language = excluded.language",
-                (person.channel, person.user_id, person.zone, person.language),
+                "INSERT INTO people (channel, user_id, zone) VALUES (?,?,?)"
+                " ON CONFLICT DO UPDATE SET zone = excluded.zone",
+                (person.channel, person.user_id, person.zone),
             ).close(),
             durable=True,
         )
@@ -96,3 +96,15 @@ class SqlHistory:
             return bodies[::-1]
 
         return [orjson.loads(body) for body in await self._database.read(work)]
+
+    async def count(self, address: Address) -> int:
+        """See `History.count`."""
+
+        def work(conn: sqlite3.Connection) -> int:
+            row = conn.execute(
+                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)",
+                (address.key,),
+            ).fetchone()
+            return int(row[0])
+
+        return await self._database.read(work)

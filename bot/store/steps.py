@@ -87,14 +87,14 @@ class SqlSteps:
 
         return await self._database.write(work)
 
-    async def open_calls(self, turn: Turn) -> list[CallRecord]:
-        """See `Steps.open_calls`."""
+    async def calls_of(self, turn: Turn, step: int) -> list[CallRecord]:
+        """See `Steps.calls_of`."""
 
         def work(conn: sqlite3.Connection) -> list[CallRecord]:
             rows = conn.execute(
                 "SELECT call_id, name, arguments, state, result FROM calls WHERE turn_id = ? AND step = ?"
                 " AND position >= 0 ORDER BY position",
-                (turn.id, turn.step),
+                (turn.id, step),
             )
             return [
                 CallRecord(

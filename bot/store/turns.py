@@ -132,7 +132,7 @@ class SqlTurns:
             "UPDATE inbox SET state = 'claimed', turn_id = ? WHERE id = ?",
             [(turn_id, item.id) for item in messages],
         )
-        zone, language = _person(conn, messages[0])
+        zone = _zone_of(conn, messages[0])
         return Turn(
             id=turn_id,
             lane=lane,
@@ -143,7 +143,6 @@ class SqlTurns:
             step=0,
             messages=messages,
             zone=zone,
-            language=language,
         )
 
     def _first_messages(self, conn: sqlite3.Connection, lane: str) -> tuple[QueuedMessage, ...]:
@@ -176,7 +175,7 @@ class SqlTurns:
         if run_id := messages[0].message.meta.get("run_id"):
             conn.execute("UPDATE runs SET state = 'interrupted', interrupted = interrupted + 1 WHERE id = ?", (run_id,))
         has_rows = conn.execute("SELECT 1 FROM history WHERE turn_id = ? LIMIT 1", (turn_id,)).fetchone() is not None
-        zone, language = _person(conn, messages[0])
+        zone = _zone_of(conn, messages[0])
         return Turn(
             id=turn_id,
             lane=lane,
@@ -188,7 +187,6 @@ class SqlTurns:
             messages=messages,
             has_rows=has_rows,
             zone=zone,
-            language=language,
             draft_id=draft_id,
         )
 
@@ -265,12 +263,12 @@ def _waiting(conn: sqlite3.Connection, limit: int, channels: Collection[str] | N
     return [lane for lane, _ in rows]
 
 
-def _person(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, str]:
+def _zone_of(conn: sqlite3.Connection, item: QueuedMessage) -> str:
     row: Row | None = conn.execute(
-        "SELECT zone, language FROM people WHERE channel = ? AND user_id = ?",
+        "SELECT zone FROM people WHERE channel = ? AND user_id = ?",
         (item.message.address.channel, item.message.sender_id),
     ).fetchone()
-    return ("", "") if row is None else (row[0], row[1])
+    return "" if row is None else str(row[0])
 
 
 def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> None:

@@ -28,7 +28,7 @@ from tests.platforms.bot_api_objects import Call, Json, RefusalError, bad_reques
 from tests.platforms.bot_api_people import People
 from tests.platforms.bot_api_updates import UpdateQueue
 from tests.platforms.bot_api_world import World
-from tests.platforms.loopback import LoopbackServer, cut, serve_until_interrupted
+from tests.platforms.loopback import LoopbackServer, cut, encode_json, serve_until_interrupted
 
 _SENDS = frozenset(name for name in METHODS if name.startswith("send") and name != "sendchataction")
 _JSON_FIELDS = frozenset(
@@ -65,7 +65,7 @@ class BotApi(LoopbackServer, People):
         self.token = token
         self.faults = Faults()
         self.sent: list[Call] = []  # one record per message the bot put into a chat, in order
-        self.all_calls: list[Call] = []  # every call but getUpdates, refused ones included
+        self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
     @property
     def url(self) -> str:
@@ -81,6 +81,11 @@ class BotApi(LoopbackServer, People):
     def confirmed_offset(self) -> int:
         """Every update below this id was confirmed by the bot."""
         return self.updates.confirmed_offset
+
+    @property
+    def poll_count(self) -> int:
+        """How many getUpdates calls began so far; an open one counts already."""
+        return self.updates.poll_count
 
     @property
     def username(self) -> str:
@@ -107,7 +112,7 @@ class BotApi(LoopbackServer, People):
         """See `LoopbackServer.handle`."""
         path = unquote(request.path)
         if path.startswith(f"/file/bot{self.token}/"):
-            return self._download(path.removeprefix(f"/file/bot{self.token}/"))
+            return await self._download(request, path.removeprefix(f"/file/bot{self.token}/"))
         if not path.startswith("/bot"):
             return _answer(RefusalError(404, "Not Found"))
         token, _, method = path[4:].partition("/")
@@ -126,9 +131,7 @@ class BotApi(LoopbackServer, People):
         self.bell.ring()
         return cut(request) if fault is not None and fault.drop_after else response
 
-    async def _before(
-        self, request: web.BaseRequest, method: str, call: Request, fault: Fault
-    ) -> web.Response | None:
+    async def _before(self, request: web.BaseRequest, method: str, call: Request, fault: Fault) -> web.Response | None:
         """Let a fault strike before anything is done; None when the call goes on."""
         self.bell.ring()
         if fault.delay_s:
@@ -149,15 +152,14 @@ class BotApi(LoopbackServer, People):
             self._record(method, call, error=error)
         return response
 
-    async def _perform(
-        self, request: web.BaseRequest, method: str, call: Request, fault: Fault | None
-    ) -> web.Response:
+    async def _perform(self, request: web.BaseRequest, method: str, call: Request, fault: Fault | None) -> web.Response:
         name = method.lower()
         try:
             if name == "getupdates":
                 gone = lambda: request.transport is None or request.transport.is_closing()  # noqa: E731
                 ignore = fault is not None and fault.ignore_offset
                 body = await self.updates.poll(call.params, ignore_offset=ignore, gone=gone)
+                self._record(method, call)
                 return web.Response(body=body, headers=_JSON_HEADERS)
             if name in {"setwebhook", "deletewebhook", "getwebhookinfo"}:
                 result: Any = self._webhook(name, call.params)
@@ -167,7 +169,7 @@ class BotApi(LoopbackServer, People):
             self._record(method, call, error=refusal.description)
             return _answer(refusal)
         self._record(method, call)
-        return web.Response(body=orjson.dumps({"ok": True, "result": result}), headers=_JSON_HEADERS)
+        return web.Response(body=encode_json({"ok": True, "result": result}), headers=_JSON_HEADERS)
 
     def _webhook(self, name: str, params: Json) -> Any:
         if name == "getwebhookinfo":
@@ -207,7 +209,13 @@ class BotApi(LoopbackServer, People):
         if not error and method.lower() in _SENDS:
             self.sent.extend(records)
 
-    def _download(self, path: str) -> web.Response:
+    async def _download(self, request: web.BaseRequest, path: str) -> web.Response:
+        call = Request({"file_path": path})
+        fault = self.faults.strike("file", None)
+        if fault is not None and (early := await self._before(request, "file", call, fault)) is not None:
+            return early
+        self._record("file", call)
+        self.bell.ring()
         for stored, content, _ in self.world.files.values():
             if stored == path:
                 return web.Response(body=content, content_type="application/octet-stream")
@@ -248,7 +256,7 @@ def _answer(refusal: RefusalError) -> web.Response:
     headers = dict(_JSON_HEADERS)
     if refusal.parameters and "retry_after" in refusal.parameters:
         headers["Retry-After"] = str(refusal.parameters["retry_after"])
-    return web.Response(body=orjson.dumps(refusal.body()), status=refusal.status, headers=headers)
+    return web.Response(body=encode_json(refusal.body()), status=refusal.status, headers=headers)
 
 
 def main() -> None:

@@ -12,9 +12,10 @@ from tests.platforms.bot_api_objects import RefusalError
 class Fault:
     """One thing that goes wrong.
 
-    It hits calls of `method` ("*" = any) and, if given, of `chat_id`, `times` times (None = always). Fields
-    combine: a held call can then be dropped. Order in the server: delay and hold, then `drop_before`,
-    `garbage` and refusal (nothing is done in these three cases), then the call, then `drop_after`.
+    It hits calls of `method` ("*" = any, "file" = a file download) and, if given, of `chat_id`, `times`
+    times (None = always). Fields combine: a held call can then be dropped. Order in the server: delay and
+    hold, then `drop_before`, `garbage` and refusal (nothing is done in these three cases), then the call,
+    then `drop_after`.
     """
 
     method: str = "*"
@@ -43,9 +44,7 @@ class Fault:
         return RefusalError(self.status, self.description, parameters)
 
 
-def too_many_requests(
-    method: str, retry_after: int, *, chat_id: int | None = None, times: int | None = 1
-) -> Fault:
+def too_many_requests(method: str, retry_after: int, *, chat_id: int | None = None, times: int | None = 1) -> Fault:
     """Return a 429 with its wait in seconds."""
     return Fault(
         method=method,
@@ -90,9 +89,7 @@ def conflict(*, times: int | None = 1) -> Fault:
     return Fault(method="getUpdates", times=times, status=409, description=OTHER_POLLER)
 
 
-OTHER_POLLER = (
-    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
-)
+OTHER_POLLER = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
 
 @dataclass(slots=True)

@@ -244,9 +244,7 @@ def _destination(world: World, request: Request) -> Destination:
     _check_thread(chat, thread_id)
     reply_to = request.reply_to()
     if reply_to is not None and reply_to not in chat.messages:
-        lenient = (request.params.get("reply_parameters") or request.params).get(
-            "allow_sending_without_reply"
-        )
+        lenient = (request.params.get("reply_parameters") or request.params).get("allow_sending_without_reply")
         if str(lenient).lower() != "true":
             raise bad_request("message to be replied not found")
         reply_to = None
@@ -286,9 +284,7 @@ def _own_message(world: World, request: Request, verb: str) -> tuple[Chat, Json]
 def _change(world: World, request: Request, chat: Chat, message: Json, body: Json) -> Json:
     markup = request.params.get("reply_markup")
     check_markup(markup)
-    changed = {
-        key: value for key, value in message.items() if key not in {"text", "entities", "reply_markup"}
-    }
+    changed = {key: value for key, value in message.items() if key not in {"text", "entities", "reply_markup"}}
     changed.update({key: value for key, value in body.items() if value})
     if isinstance(markup, dict) and markup.get("inline_keyboard"):
         changed["reply_markup"] = markup

@@ -92,9 +92,7 @@ def utf16_len(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def user(
-    user_id: int, first_name: str, *, username: str = "", language: str = "en", is_bot: bool = False
-) -> Json:
+def user(user_id: int, first_name: str, *, username: str = "", language: str = "en", is_bot: bool = False) -> Json:
     """Return a User object."""
     made: Json = {"id": user_id, "is_bot": is_bot, "first_name": first_name}
     if username:

@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from tests.platforms.bot_api_objects import Chat, Json, detect_entities, photo_sizes, user, utf16_len
 from tests.platforms.bot_api_updates import UpdateQueue
 from tests.platforms.bot_api_world import World
+from tests.platforms.loopback import encode_json
 
 
 class People:
@@ -71,9 +70,7 @@ class People:
             if chat_type == "private":
                 chat.username = username
         forum = (
-            is_forum
-            if is_forum is not None
-            else chat.is_forum or (thread_id is not None and chat.type == "supergroup")
+            is_forum if is_forum is not None else chat.is_forum or (thread_id is not None and chat.type == "supergroup")
         )
         chat.is_forum = forum
         if thread_id is not None and (forum or chat.type == "private"):
@@ -99,9 +96,7 @@ class People:
         message.update(extra or {})
         return self.updates.push("message", message)
 
-    def _body(
-        self, text: str, entities: Sequence[Json] | None, photo: bytes | None, caption: str | None
-    ) -> Json:
+    def _body(self, text: str, entities: Sequence[Json] | None, photo: bytes | None, caption: str | None) -> Json:
         shown = caption if photo is not None or caption is not None else text
         body: Json = {}
         if photo is not None:
@@ -115,9 +110,7 @@ class People:
                 body["caption_entities" if is_caption else "entities"] = found
         return body
 
-    def edit(
-        self, chat_id: int, message_id: int, text: str, *, entities: Sequence[Json] | None = None
-    ) -> int:
+    def edit(self, chat_id: int, message_id: int, text: str, *, entities: Sequence[Json] | None = None) -> int:
         """A person changes a message (its caption, if it has one); return the update id."""
         chat = self.world.chats[chat_id]
         message = dict(chat.messages[message_id])
@@ -129,9 +122,7 @@ class People:
         self.world.put(chat, message)
         return self.updates.push("edited_message", message)
 
-    def press(
-        self, chat_id: int, message_id: int, data: str, *, user_id: int = 111, first_name: str = "Ada"
-    ) -> int:
+    def press(self, chat_id: int, message_id: int, data: str, *, user_id: int = 111, first_name: str = "Ada") -> int:
         """A person presses the button with this data under a message of the bot; return the update id."""
         message = self.world.chats[chat_id].messages[message_id]
         rows = message.get("reply_markup", {}).get("inline_keyboard", [])
@@ -160,7 +151,7 @@ class People:
             self.updates.push_encoded(taken, update)
             return taken
         taken = self.updates.take_id(update.get("update_id", update_id))
-        self.updates.push_encoded(taken, orjson.dumps({"update_id": taken, **update}))
+        self.updates.push_encoded(taken, encode_json({"update_id": taken, **update}))
         return taken
 
     def redeliver(self, update_id: int) -> None:

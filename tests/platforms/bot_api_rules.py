@@ -1,8 +1,8 @@
 """What the Bot API refuses in a text, its entities, its markup and its buttons: pure checks.
 
 Limits from https://core.telegram.org/bots/api (read 2026-11-29): text 1-4096 and caption 0-1024 UTF-16 units
-after parsing, callback data 1-64 bytes. Markup is read only as far as needed to find what is malformed and what
-the person would see; nesting rules of entities are left out.
+after parsing, callback data 1-64 bytes. Markup is read only as far as needed to find what is malformed and
+what the person would see; nesting rules of entities are left out.
 """
 
 from __future__ import annotations
@@ -215,9 +215,7 @@ def _read_markdown(text: str, *, strict: bool) -> tuple[str, list[Json]]:
                 raise _unparsable(f"Can't find end of a URL at byte offset {len(text[:at].encode())}")
             start = opened.pop()[1]
             url = text[at + 2 : end].replace("\\", "")
-            entities.append(
-                {"type": "text_link", "offset": start, "length": utf16_len(seen) - start, "url": url}
-            )
+            entities.append({"type": "text_link", "offset": start, "length": utf16_len(seen) - start, "url": url})
             at = end + 1
         elif strict and char in _RESERVED and not (char == ">" and (at == 0 or text[at - 1] == "\n")):
             raise _unparsable(f"Character '{char}' is reserved and must be escaped with the preceding '\\'")

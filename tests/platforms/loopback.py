@@ -7,10 +7,13 @@ platform's own business.
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 from asyncio import Task
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+import orjson
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
@@ -126,6 +129,14 @@ class LoopbackServer:
         await self.go_down()
 
 
+def encode_json(value: Any) -> bytes:
+    """Return a value as JSON; a lone surrogate becomes its escape, as platforms send it."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # what orjson says to a text that has no UTF-8 form
+        return json.dumps(value).encode()
+
+
 def cut(request: web.BaseRequest) -> web.Response:
     """Close the connection of a request without (further) answer; return what the handler then returns."""
     if request.transport is not None:
@@ -135,6 +146,9 @@ def cut(request: web.BaseRequest) -> web.Response:
 
 async def serve_until_interrupted(server: LoopbackServer, announce: Callable[[], str]) -> None:
     """Run a server by hand: print its address and stay until the process is interrupted."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server:
         print(announce(), flush=True)
-        await asyncio.Event().wait()
+        await stop.wait()

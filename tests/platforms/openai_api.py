@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.platforms.loopback import LoopbackServer, cut, serve_until_interrupted
+from tests.platforms.loopback import LoopbackServer, cut, encode_json, serve_until_interrupted
 from tests.platforms.openai_endpoint import Endpoint, error, error_for
 from tests.platforms.openai_rules import check_request
 from tests.platforms.openai_script import Json, Reply, Rule, Script, last_user_text
@@ -91,9 +91,7 @@ class OpenAIApi(LoopbackServer):
             return await self._complete(request)
         if request.method == "GET" and request.path == "/v1/models":
             made = {"object": "model", "created": 1_700_000_000, "owned_by": "tests"}
-            return _json(
-                200, {"object": "list", "data": [{"id": name, **made} for name in self.endpoint.models]}
-            )
+            return _json(200, {"object": "list", "data": [{"id": name, **made} for name in self.endpoint.models]})
         return _json(404, error(f"Invalid URL ({request.method} {request.path})"))
 
     async def _complete(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -163,17 +161,28 @@ class OpenAIApi(LoopbackServer):
         response = web.StreamResponse(headers={**_SSE_HEADERS, **reply.headers})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        for count, event in enumerate(answer.events()):
-            if count == reply.cut_after:
-                _hang_up(request)
-                return response
-            if count == reply.stall_after:
-                await _silence(reply)
-            if reply.drip_s:
-                await asyncio.sleep(reply.drip_s)
-            await response.write(event)
+        content = list(answer.content_events())
+        # A count beyond the content still strikes, before the events that end the stream.
+        pause_at = len(content) if reply.cut_after is None else min(reply.cut_after, len(content))
+        if reply.stall_after is not None:
+            pause_at = min(reply.stall_after, pause_at)
+        for event in content[:pause_at]:
+            await _write(response, event, reply.drip_s)
+        if reply.stall_after is not None:
+            await _silence(reply)
+        if reply.cut_after is not None:
+            _hang_up(request)
+            return response
+        for event in (*content[pause_at:], *answer.closing_events()):
+            await _write(response, event, reply.drip_s)
         await response.write_eof()
         return response
+
+
+async def _write(response: web.StreamResponse, event: bytes, wait_s: float) -> None:
+    if wait_s:
+        await asyncio.sleep(wait_s)
+    await response.write(event)
 
 
 async def _silence(reply: Reply) -> None:
@@ -188,10 +197,8 @@ def _hang_up(request: web.BaseRequest) -> None:
 
 
 def _json(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
-    encoded = orjson.dumps(dict(body))
-    return web.Response(
-        status=status, body=encoded, headers={"Content-Type": "application/json", **(headers or {})}
-    )
+    encoded = encode_json(dict(body))
+    return web.Response(status=status, body=encoded, headers={"Content-Type": "application/json", **(headers or {})})
 
 
 def main() -> None:
@@ -200,7 +207,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--no-validate", action="store_true", help="switch the request rules off")
     options = parser.parse_args()
-    api = OpenAIApi(port=options.port, validate=not options.no_validate)
+    api = OpenAIApi(port=options.port, validate=not options.no_validate, record=False)
     asyncio.run(serve_until_interrupted(api, lambda: api.url))
 
 

@@ -75,9 +75,7 @@ def error_for(status: int) -> dict[str, Any]:
         402: ("Insufficient balance.", "invalid_request_error", "insufficient_balance"),
         429: ("Rate limit reached for requests.", "requests", "rate_limit_exceeded"),
     }
-    text, kind, code = usual.get(
-        status, ("The server had an error processing your request.", "server_error", None)
-    )
+    text, kind, code = usual.get(status, ("The server had an error processing your request.", "server_error", None))
     return error(text, kind=kind, code=code)
 
 

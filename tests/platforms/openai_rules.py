@@ -165,9 +165,7 @@ def _check_pairs(messages: list[dict[str, Any]]) -> list[str]:
             if waiting and answered == waiting[0]:
                 waiting.pop(0)
             elif answered in waiting:
-                problems.append(
-                    f"messages[{index}]: result {answered!r} is out of order, {waiting[0]!r} is next"
-                )
+                problems.append(f"messages[{index}]: result {answered!r} is out of order, {waiting[0]!r} is next")
                 waiting.remove(answered)
             else:
                 problems.append(f"messages[{index}]: result {answered!r} answers no call directly before it")
@@ -187,11 +185,7 @@ def _check_pairs(messages: list[dict[str, Any]]) -> list[str]:
 
 def _check_tools(body: dict[str, Any]) -> list[str]:
     if "tools" not in body:
-        return [
-            f"{name}: only allowed with tools"
-            for name in ("tool_choice", "parallel_tool_calls")
-            if name in body
-        ]
+        return [f"{name}: only allowed with tools" for name in ("tool_choice", "parallel_tool_calls") if name in body]
     tools = body["tools"]
     if not isinstance(tools, list) or not 1 <= len(tools) <= MAX_TOOLS:
         return [f"tools: must be an array of 1 to {MAX_TOOLS}"]
@@ -210,9 +204,7 @@ def _check_tools(body: dict[str, Any]) -> list[str]:
         names.add(name)
         if not isinstance(function.get("description", ""), str):
             problems.append(f"tools[{index}]: description must be a string")
-        problems.extend(
-            f"tools[{index}] ({name}): {why}" for why in _check_schema(function.get("parameters"))
-        )
+        problems.extend(f"tools[{index}] ({name}): {why}" for why in _check_schema(function.get("parameters")))
     return problems
 
 

@@ -18,7 +18,8 @@ class Reply:
     """One answer of the model, with what goes wrong on its way.
 
     A call is (name, arguments[, id]); arguments given as a string go out as they are. A chunk is one SSE
-    event; the counts of `cut_after` and `stall_after` include the opening one that carries the role.
+    event; the counts of `cut_after` and `stall_after` include the opening one that carries
+    the role; a count beyond the content strikes before the end.
     """
 
     text: str = ""

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
+from tests.platforms.loopback import encode_json
 from tests.platforms.openai_endpoint import CHARS_PER_TOKEN
 from tests.platforms.openai_script import Json, Reply
 
@@ -26,9 +25,7 @@ class Answer:
         self.request = request
         self._id = f"chatcmpl-{serial}"
         self._created = int(time.time())
-        self._calls = [
-            self._call(call, f"call_{serial}_{index}") for index, call in enumerate(reply.tool_calls)
-        ]
+        self._calls = [self._call(call, f"call_{serial}_{index}") for index, call in enumerate(reply.tool_calls)]
         options = request.get("stream_options") or {}
         self._with_usage = bool(options.get("include_usage"))
         self._raw_bytes = raw_bytes
@@ -36,7 +33,7 @@ class Answer:
     @staticmethod
     def _call(call: tuple[Any, ...], default_id: str) -> Json:
         name, arguments = call[0], call[1]
-        encoded = arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments)).decode()
+        encoded = arguments if isinstance(arguments, str) else encode_json(dict(arguments)).decode()
         call_id = call[2] if len(call) > 2 else default_id
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": encoded}}
 
@@ -75,11 +72,11 @@ class Answer:
             "choices": [] if self.reply.empty_choices else [choice],
             "usage": self.usage(),
         }
-        encoded = orjson.dumps(body)
+        encoded = encode_json(body)
         return encoded[: len(encoded) // 2] if self.reply.broken_json else encoded
 
-    def events(self) -> Iterator[bytes]:
-        """Yield the server-sent events of a stream, [DONE] included where it comes."""
+    def content_events(self) -> Iterator[bytes]:
+        """Yield the server-sent events of a stream up to its end."""
         reply = self.reply
         if reply.empty_choices:
             yield self._event([])
@@ -91,16 +88,15 @@ class Answer:
         pieces = _pieces(reply.text) if reply.chunks is None else list(reply.chunks)
         for index, piece in enumerate(pieces):
             event = self._delta({"content": piece})
-            yield (
-                event[: len(event) // 2] + b"\n\n"
-                if reply.broken_json and index == len(pieces) - 1
-                else event
-            )
+            yield (event[: len(event) // 2] + b"\n\n" if reply.broken_json and index == len(pieces) - 1 else event)
         yield from self._call_events()
         if reply.error_stream is not None:
-            yield b"data: " + orjson.dumps({"error": dict(reply.error_stream)}) + b"\n\n"
-            return
-        if reply.end_without_finish:
+            yield b"data: " + encode_json({"error": dict(reply.error_stream)}) + b"\n\n"
+
+    def closing_events(self) -> Iterator[bytes]:
+        """Yield what ends a stream: finish_reason, usage, [DONE]."""
+        reply = self.reply
+        if reply.end_without_finish or reply.error_stream is not None:
             return
         if not reply.no_finish_reason:
             yield self._delta({}, self.finish_reason)
@@ -131,7 +127,7 @@ class Answer:
         }
         if self._with_usage:
             chunk["usage"] = usage
-        return b"data: " + orjson.dumps(chunk) + b"\n\n"
+        return b"data: " + encode_json(chunk) + b"\n\n"
 
 
 def _pieces(text: str) -> list[str]:

@@ -134,7 +134,6 @@ CREATE TABLE jobs (
     runs       INTEGER NOT NULL DEFAULT 0,
     max_runs   INTEGER,
     catch_up   INTEGER NOT NULL,
-    reply_to   TEXT NOT NULL,
     last_state TEXT NOT NULL DEFAULT '',
     last_error TEXT NOT NULL DEFAULT ''
 ) STRICT;
@@ -173,8 +172,7 @@ CREATE INDEX subagents_running ON subagents (channel, chat_id) WHERE state = 'ru
 CREATE TABLE people (
     channel  TEXT NOT NULL,
     user_id  TEXT NOT NULL,
-    zone     TEXT NOT NULL DEFAULT '',
-    language TEXT NOT NULL DEFAULT '',
+    zone     TEXT NOT NULL,
     PRIMARY KEY (channel, user_id)
 ) STRICT, WITHOUT ROWID;
 

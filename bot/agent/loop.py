@@ -1,0 +1,334 @@
+"""The agent loop: claims turns, runs each to its end, and ends it in one transaction.
+
+Turns of different lanes run side by side, up to a limit; one lane has one turn at a time, which the claim sees
+to. What happens between the model and its tools is the runner's part, words are `bot/texts.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from bot.access.policy import AccessPolicy
+from bot.agent.commands import Commands
+from bot.agent.endings import EndingWriter
+from bot.agent.presence import Presence
+from bot.agent.prompt import ContextBuilder
+from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
+from bot.bus import MessageBus
+from bot.clock import US_PER_S, Clock
+from bot.config import LimitsSection
+from bot.errors import ProviderError, StaleLease, StoreUnavailable
+from bot.faults import fault_point
+from bot.interfaces import Channel, Store, Topic
+from bot.log import bind, get_logger
+from bot.messages import Address, InboundMessage, Origin, Role
+from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
+from bot.toolkit.context import RequestContext
+
+MAX_ATTEMPTS = 3
+"""Claims after which a turn is buried instead of tried again (design, G1)."""
+
+_RENEW_S = 10.0  # a third of the lease
+_STORE_RETRY_S = 1.0
+_SECONDS_AN_HOUR = 3600
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """Numbers and names the loop goes by."""
+
+    limits: LimitsSection
+    default_zone: str
+    language: str
+    catch_up_max_age_h: float
+    channels: Collection[str] | None = None  # None: turns of all channels
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """A turn under way in this process."""
+
+    turn: Turn
+    task: asyncio.Task[None]
+    stopped: bool = False
+
+
+class AgentLoop:
+    """Runs turns until it is told to drain. Implements `TurnControl`."""
+
+    def __init__(
+        self,
+        *,
+        bus: MessageBus,
+        store: Store,
+        clock: Clock,
+        policy: AccessPolicy,
+        runner: AgentRunner,
+        builder: ContextBuilder,
+        endings: EndingWriter,
+        channels: Mapping[str, Channel],
+        settings: LoopSettings,
+    ) -> None:
+        self._bus = bus
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._runner = runner
+        self._builder = builder
+        self._endings = endings
+        self._channels = channels
+        self._settings = settings
+        self._running: dict[int, _Running] = {}
+        self._free = asyncio.Event()
+        self._free.set()
+        self._busy = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.commands: Commands | None = None  # set by the roof: commands need the loop as their control
+
+    # --- control
+
+    def stop(self, address: Address) -> bool:
+        """See `TurnControl.stop`: everything at work for the address ends, except commands beside it."""
+        stopped = False
+        for running in self._running.values():
+            if running.turn.address == address and not running.turn.lane.startswith("now:"):
+                running.stopped = True
+                running.task.cancel()
+                stopped = True
+        return stopped
+
+    def running(self) -> int:
+        """See `TurnControl.running`."""
+        return sum(not item.turn.lane.startswith("now:") for item in self._running.values())
+
+    # --- life
+
+    async def run(self) -> None:
+        """Claim and run turns until cancelled; then no new turn begins, running ones are left to `drain`."""
+        limit = self._settings.limits.turns_at_once
+        async with asyncio.TaskGroup() as group:
+            renewal = group.create_task(self._renew(), name="renew leases")
+            try:
+                while True:
+                    await self._free.wait()
+                    try:
+                        turns = await self._bus.consume_inbound(limit - len(self._running), self._settings.channels)
+                    except StoreUnavailable as exc:
+                        _log.error("no turn can be claimed now", error=str(exc))
+                        await asyncio.sleep(_STORE_RETRY_S)
+                        continue
+                    fault_point("claimed")
+                    for turn in turns:
+                        self._start(group, turn)
+            except asyncio.CancelledError:
+                await self._drain()
+                raise
+            finally:
+                renewal.cancel()
+
+    def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
+        task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
+        self._running[turn.id] = _Running(turn=turn, task=task)
+        self._idle.clear()
+        self._busy.set()
+        if len(self._running) >= self._settings.limits.turns_at_once:
+            self._free.clear()
+
+    async def _drain(self) -> None:
+        """Let running turns end, up to the grace; what is left is cancelled and goes on at the next start."""
+        try:
+            async with asyncio.timeout(self._settings.limits.shutdown_grace_s):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.warning("turns cut by shutdown, they go on at the next start", count=len(self._running))
+
+    async def _renew(self) -> None:
+        while True:
+            await self._busy.wait()  # no waking up while nothing runs
+            await asyncio.sleep(_RENEW_S)
+            try:
+                if self._running:
+                    await self._store.turns.renew(list(self._running))
+            except StoreUnavailable as exc:
+                _log.error("leases cannot be renewed now", error=str(exc))
+
+    # --- one turn
+
+    async def _turn(self, turn: Turn) -> None:
+        """Run one turn. One of the four places that catch everything: the next turn must get its chance."""
+        try:
+            with bind(channel=turn.address.channel, session=turn.session_id, turn=turn.id):
+                await self._guarded(turn)
+        finally:
+            del self._running[turn.id]
+            self._free.set()
+            if not self._running:
+                self._idle.set()
+                self._busy.clear()
+            self._bus.ring(Topic.INBOUND)  # the lane is free again; its next message may wait already
+
+    async def _guarded(self, turn: Turn) -> None:
+        try:
+            await self._handle(turn)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._cancelled(turn))
+            if not self._running[turn.id].stopped:
+                raise
+        except StaleLease:
+            _log.warning("turn was taken over by another worker")
+        except StoreUnavailable as exc:
+            # Nothing was recorded: the lease runs out or is released, and the turn is resumed.
+            _log.error("turn cannot be recorded now", error=str(exc))
+            await asyncio.sleep(_STORE_RETRY_S)
+            await self._release(turn)
+        except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+            _log.exception("turn failed")
+            await self._finish(turn, self._endings.failed(turn, self._request(turn), exc))
+
+    async def _cancelled(self, turn: Turn) -> None:
+        """Last write of a turn that was cancelled: ended by /stop, or given back for the next start."""
+        if self._running[turn.id].stopped:
+            await self._finish(turn, self._endings.stopped(turn))
+        else:
+            await self._release(turn)
+
+    async def _release(self, turn: Turn) -> None:
+        try:
+            await self._store.turns.release(turn)
+        except StoreUnavailable as exc:
+            _log.error("turn cannot be released", error=str(exc))
+
+    async def _handle(self, turn: Turn) -> None:
+        request = self._request(turn)
+        if turn.attempt > MAX_ATTEMPTS:
+            _log.error("turn buried", attempts=turn.attempt - 1)
+            await self._finish(turn, self._endings.dead(turn, request, attempts=turn.attempt - 1))
+            return
+        if request.role is Role.STRANGER and turn.origin in (Origin.JOB, Origin.SUBAGENT):
+            await self._finish(turn, self._endings.revoked(turn, request))
+            return
+        message = turn.messages[0].message
+        if turn.origin is Origin.USER and self.commands is not None and self.commands.knows(message.text):
+            result = await self.commands.run(turn, request)
+            await self._finish(turn, self._endings.command(turn, result))
+            if result.afterwards is not None:
+                result.afterwards()
+            return
+        if self._is_stale(turn):
+            await self._finish(turn, self._endings.stale(turn, request))
+            return
+        await self._converse(turn, request)
+
+    async def _converse(self, turn: Turn, request: RequestContext) -> None:
+        channel = self._channels.get(turn.address.channel)
+        presence = Presence(channel, self._store.turns, turn)
+        async with presence:
+            try:
+                outcome = await self._ask(turn, request, presence)
+            except ProviderError as exc:
+                _log.warning("model failed", kind=exc.kind, detail=exc.detail)
+                rows = [] if turn.has_rows else await self._user_rows(turn, request)
+                await presence.settle()
+                await self._finish(turn, self._endings.provider_failed(turn, request, exc, rows))
+                return
+            await presence.settle()
+        ending = self._endings.answered(outcome, request)
+        await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
+
+    async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
+        limits = self._settings.limits
+        history = await self._store.history.tail(turn.session_id, limit_tokens=limits.replay_tokens)
+        fresh = [] if turn.has_rows else await self._user_rows(turn, request)
+        spec = RunSpec(
+            request=request,
+            system=self._builder.system_prompt(request),
+            history=history,
+            fresh=fresh,
+            compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
+            tools=self._tools_for(request),
+            on_text=presence.show if presence.shows_drafts else None,
+        )
+        if request.scope != "subagent":
+            return await self._runner.run(turn, spec)
+        try:
+            async with asyncio.timeout(limits.subagent_timeout_s):
+                return await self._runner.run(turn, spec)
+        except TimeoutError as exc:
+            raise self._endings.out_of_time(limits.subagent_timeout_s) from exc
+
+    async def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
+        now_us = self._clock.now_us()
+        late = len(turn.messages) > 1
+        rows = []
+        for item in turn.messages:
+            fetched = await self._fetched(item)
+            quoted = fetched.message.quote
+            job_id = ""
+            if quoted is not None and quoted.author == "bot":
+                job_id = await self._store.outbox.job_of(fetched.message.address, quoted.message_id)
+            rows.append(self._builder.user_row(fetched, request, now_us=now_us, quoted_job=job_id, late=late))
+        return rows
+
+    async def _fetched(self, item: QueuedMessage) -> QueuedMessage:
+        """Return the message with its files on disk, as far as the channel can fetch them."""
+        message = item.message
+        channel = self._channels.get(message.address.channel)
+        if channel is None or not any(attachment.ref for attachment in message.attachments):
+            return item
+        files = [
+            await channel.fetch(attachment, message.address) if attachment.ref else attachment
+            for attachment in message.attachments
+        ]
+        return replace(item, message=replace(message, attachments=tuple(files)))
+
+    async def _finish(self, turn: Turn, ending: Ending) -> None:
+        await asyncio.shield(self._store.turns.finish(turn, ending))
+        fault_point("finished")
+        if ending.outbound:
+            self._bus.ring(Topic.OUTBOUND)
+        if ending.state is not TurnState.DONE:
+            _log.info("turn ended", state=ending.state, error=ending.error)
+
+    # --- circumstances
+
+    def _request(self, turn: Turn) -> RequestContext:
+        message = turn.messages[0].message
+        return RequestContext(
+            turn=turn,
+            address=turn.address,
+            chat_type=message.chat_type,
+            sender_id=message.sender_id,
+            role=self._policy.role_of(turn.address.channel, message.sender_id),
+            zone=turn.zone or self._settings.default_zone,
+            language=self._settings.language,
+            message_id=message.message_id,
+            reply_to=message.reply_to,
+            scope=_scope(message),
+        )
+
+    def _tools_for(self, request: RequestContext) -> frozenset[str]:
+        """Return the names of the tools that exist in this turn: by scope, role and chat type."""
+        names = []
+        for name in self._runner.registry.tool_names:
+            tool = self._runner.registry.get(name)
+            if tool is None or request.scope not in tool._scopes:  # noqa: SLF001 - the name is a contract
+                continue
+            if not self._policy.refusal(request.role, request.chat_type, tool.risk):
+                names.append(name)
+        return frozenset(names)
+
+    def _is_stale(self, turn: Turn) -> bool:
+        """Say whether the message waited so long that acting on it would surprise its sender."""
+        if turn.origin is not Origin.USER or turn.has_rows:
+            return False
+        age_us = self._clock.now_us() - turn.messages[-1].received_us
+        return age_us > self._settings.catch_up_max_age_h * _SECONDS_AN_HOUR * US_PER_S
+
+
+def _scope(message: InboundMessage) -> str:
+    return "subagent" if message.origin is Origin.SUBAGENT and "outcome" not in message.meta else "core"

@@ -1,0 +1,143 @@
+"""The message bus: store verb first, doorbell second.
+
+The rows are the truth; a signal only shortens the wait and may be lost, so whoever consumes also sweeps.
+What a message means is the loop's business, how it is sent the delivery's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from bot.access.policy import AccessPolicy
+from bot.clock import US_PER_S, Clock
+from bot.faults import fault_point
+from bot.interfaces import Signal, Store, Topic
+from bot.log import get_logger
+from bot.messages import Address, InboundMessage, Origin, OutboundMessage, Role
+from bot.records import Acceptance, OutboxRow, Turn
+
+SWEEP_S = 10.0
+"""How long a lost doorbell can delay work. Also the longest sleep while nothing happens."""
+
+_log = get_logger(__name__)
+
+
+class LocalSignal:
+    """Doorbells inside one process, one bell and one listener for each topic."""
+
+    def __init__(self) -> None:
+        self._bells = {topic: asyncio.Event() for topic in Topic}
+
+    def notify(self, topic: Topic) -> None:
+        """See `Signal.notify`."""
+        self._bells[topic].set()
+
+    async def wait(self, topic: Topic, timeout_s: float | None) -> bool:
+        """See `Signal.wait`."""
+        bell = self._bells[topic]
+        try:
+            async with asyncio.timeout(timeout_s):
+                await bell.wait()
+        except TimeoutError:
+            return False
+        bell.clear()
+        return True
+
+
+class MessageBus:
+    """Publishes into the store and hands out what waits there. Implements `Intake` for the channels.
+
+    `is_immediate` says whether a text is a command that acts at once; it gets a lane of its own beside the
+    chat's, so that it never waits behind the turn it is about.
+    """
+
+    def __init__(
+        self, store: Store, signal: Signal, clock: Clock, policy: AccessPolicy, is_immediate: Callable[[str], bool]
+    ) -> None:
+        self._store = store
+        self._signal = signal
+        self._clock = clock
+        self._policy = policy
+        self._is_immediate = is_immediate
+
+    async def publish_inbound(self, message: InboundMessage) -> Acceptance:
+        """See `Intake.publish_inbound`. A stranger's message is refused and leaves one log line."""
+        if message.origin is Origin.USER:
+            channel = message.address.channel
+            if self._policy.role_of(channel, message.sender_id) is Role.STRANGER:
+                _log.info("stranger ignored", channel=channel, sender=message.sender_id, chat=message.address.chat_id)
+                return Acceptance.REFUSED
+            if not message.lane and self._is_immediate(message.text):
+                message = replace(message, lane=f"now:{message.address.key}")
+        acceptance = await self._store.inbox.accept(message)
+        fault_point("accepted")
+        if acceptance is Acceptance.DUPLICATE:
+            _log.info("repeated message ignored", chat=message.address.key, message_id=message.message_id)
+        else:
+            self._signal.notify(Topic.INBOUND)
+        return acceptance
+
+    async def publish_edit(self, message: InboundMessage) -> Acceptance:
+        """See `Intake.publish_edit`."""
+        if self._policy.role_of(message.address.channel, message.sender_id) is Role.STRANGER:
+            return Acceptance.REFUSED
+        replaced = await self._store.inbox.replace_queued(message)
+        return Acceptance.UPDATED if replaced else Acceptance.DUPLICATE
+
+    async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
+        """See `Intake.publish_unparsed`."""
+        _log.warning("update could not be parsed", channel=channel, update_id=update_id, error=error)
+        await self._store.inbox.accept_unparsed(
+            channel=channel, account=account, update_id=update_id, raw=raw, error=error
+        )
+
+    async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        """See `Intake.migrate_chat`."""
+        _log.info("chat migrated", channel=channel, old=old_chat_id, new=new_chat_id)
+        await self._store.outbox.migrate_chat(channel, old_chat_id, new_chat_id)
+        self._signal.notify(Topic.OUTBOUND)
+
+    async def close_chat(self, address: Address, error: str) -> int:
+        """See `Intake.close_chat`."""
+        paused = await self._store.outbox.close_chat(address, error)
+        _log.warning("chat closed to us", chat=address.rate_key, error=error, jobs_paused=paused)
+        self._signal.notify(Topic.JOBS)
+        return paused
+
+    async def reopen_chat(self, address: Address) -> None:
+        """See `Intake.reopen_chat`."""
+        await self._store.outbox.reopen_chat(address)
+
+    async def publish_outbound(self, message: OutboundMessage) -> int:
+        """Queue a message that belongs to no turn; returns its outbox id."""
+        outbox_id = await self._store.outbox.put(message)
+        self._signal.notify(Topic.OUTBOUND)
+        return outbox_id
+
+    async def consume_inbound(self, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+        """Wait for work and claim up to `limit` turns; never returns an empty list."""
+        while True:
+            turns = await self._store.turns.claim(limit=limit, channels=channels)
+            if turns:
+                return turns
+            await self._signal.wait(Topic.INBOUND, SWEEP_S)
+
+    async def consume_outbound(self, limit: int, channels: Callable[[], Collection[str]]) -> list[OutboxRow]:
+        """Wait until messages of the channels may be sent and claim up to `limit`, one of each order key."""
+        while True:
+            names = channels()
+            timeout_s = SWEEP_S
+            if names:
+                rows = await self._store.outbox.claim(limit=limit, channels=names)
+                if rows:
+                    return rows
+                due_us = await self._store.outbox.next_due_us(names)
+                if due_us is not None:
+                    timeout_s = min(SWEEP_S, max(0.0, (due_us - self._clock.now_us()) / US_PER_S))
+            await self._signal.wait(Topic.OUTBOUND, timeout_s)
+
+    def ring(self, topic: Topic) -> None:
+        """Say that a row for the topic was committed by other means."""
+        self._signal.notify(topic)

@@ -1,0 +1,188 @@
+"""From the outbox to the platforms: each order key in order, everything else side by side.
+
+A row is `sending` before the platform is called, so that a crash leaves a row whose fate is unknown instead of
+one that would be sent twice. What a failed send means is written in the error's class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+from bot.bus import MessageBus
+from bot.clock import US_PER_S, Clock
+from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreUnavailable
+from bot.faults import fault_point
+from bot.interfaces import Channel, ChannelState, Outbox, Topic
+from bot.log import bind, get_logger
+from bot.records import OutboxRow, SendState
+
+_PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
+_CLAIM = 32
+_MAX_UNCERTAIN = 1  # an uncertain send is repeated once: an answer lost is worse than one doubled (design 4)
+_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
+_STORE_RETRY_S = 1.0
+
+_log = get_logger(__name__)
+
+
+class _Progress:
+    """See `bot.interfaces.SendProgress`."""
+
+    def __init__(self, row: OutboxRow, outbox: Outbox) -> None:
+        self.outbox_id = row.id
+        self.sent_ids = list(row.sent_ids)
+        self._outbox = outbox
+        self._committed = len(self.sent_ids)
+
+    async def sent(self, platform_id: str) -> None:
+        """Note a part. The one before it is committed now; the last one together with the row's end."""
+        if len(self.sent_ids) > self._committed:
+            await self._outbox.part_sent(self.outbox_id, self.sent_ids)
+            self._committed = len(self.sent_ids)
+        self.sent_ids.append(platform_id)
+        fault_point("sent")
+
+
+class Delivery:
+    """Sends what waits in the outbox for the channels of this process."""
+
+    def __init__(
+        self,
+        bus: MessageBus,
+        outbox: Outbox,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        *,
+        dead_letter_after_min: float,
+    ) -> None:
+        self._bus = bus
+        self._outbox = outbox
+        self._channels = channels
+        self._clock = clock
+        self._patience_us = int(dead_letter_after_min * 60 * US_PER_S)
+        self._busy: Counter[str] = Counter()
+        for channel in channels.values():
+            channel.on_state_change(lambda: bus.ring(Topic.OUTBOUND))
+
+    async def run(self) -> None:
+        """Deliver until cancelled; sends under way end by themselves when this is cancelled gently."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    rows = await self._bus.consume_outbound(_CLAIM, self._open_channels)
+                except StoreUnavailable as exc:
+                    _log.error("outbox cannot be read now", error=str(exc))
+                    await asyncio.sleep(_STORE_RETRY_S)
+                    continue
+                for row in rows:
+                    self._busy[row.message.address.channel] += 1
+                    group.create_task(self._deliver(row), name=f"send {row.id}")
+
+    @property
+    def busy(self) -> int:
+        """How many sends are under way."""
+        return self._busy.total()
+
+    def _open_channels(self) -> list[str]:
+        return [
+            name
+            for name, channel in self._channels.items()
+            if channel.state is ChannelState.READY and self._busy[name] < _PER_CHANNEL
+        ]
+
+    async def _deliver(self, row: OutboxRow) -> None:
+        """Send one row and settle it. One of the four places that catch everything: a row must not be lost."""
+        name = row.message.address.channel
+        with bind(chat=row.message.address.key, outbox=row.id):
+            try:
+                await self._send(row, self._channels[name])
+            except StoreUnavailable as exc:
+                # The row stays `sending`; its lease runs out and it is looked at again.
+                _log.error("send could not be recorded", error=str(exc))
+            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+                _log.exception("send failed unexpectedly")
+                await self._later(row, f"{type(exc).__name__}: {exc}")
+            finally:
+                was_full = self._busy[name] >= _PER_CHANNEL
+                self._busy[name] -= 1
+                if was_full:
+                    self._bus.ring(Topic.OUTBOUND)
+
+    async def _send(self, row: OutboxRow, channel: Channel) -> None:
+        if row.state is SendState.SENDING and not await self._send_again(row, channel):
+            return
+        fault_point("sending")
+        progress = _Progress(row, self._outbox)
+        try:
+            await channel.send(row.message, progress)
+        except ChannelError as exc:
+            await self._failed(row, exc, progress)
+            return
+        more = await asyncio.shield(self._outbox.settle(row.id, progress.sent_ids))
+        fault_point("settled")
+        if more:
+            self._bus.ring(Topic.OUTBOUND)
+
+    async def _send_again(self, row: OutboxRow, channel: Channel) -> bool:
+        """Decide about a send that was cut short: found on the platform, given up, or to be repeated once."""
+        found = await channel.find_sent(row.message, row.id)
+        if found:
+            await self._outbox.settle(row.id, found)
+        elif found is None and row.uncertain >= _MAX_UNCERTAIN:
+            await self._outbox.settle(row.id, row.sent_ids, uncertain=True)
+        elif found is None:
+            _log.warning("send was cut short, its outcome is unknown; sending once more")
+            await self._outbox.retry(row.id, not_before_us=0, error="outcome unknown", uncertain=True)
+        else:
+            await self._outbox.retry(row.id, not_before_us=0, error="did not arrive")
+        self._bus.ring(Topic.OUTBOUND)
+        return False
+
+    async def _failed(self, row: OutboxRow, exc: ChannelError, progress: _Progress) -> None:
+        """Do what the error's class says; parts that are out are kept."""
+        if progress.sent_ids != list(row.sent_ids):
+            await self._outbox.part_sent(row.id, progress.sent_ids)
+        address = row.message.address
+        if isinstance(exc, ChatMigrated):
+            await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)
+            await self._outbox.retry(row.id, not_before_us=0, error=str(exc))
+        elif isinstance(exc, ChatGone):
+            await self._outbox.bury(row.id, str(exc))
+            await self._bus.close_chat(address, str(exc))
+        elif isinstance(exc, SendUncertain):
+            await self._uncertain(row, exc, progress)
+        elif isinstance(exc, RateLimited):
+            wait_s = exc.retry_after_s or _BACKOFF_FIRST_S
+            until_us = self._clock.now_us() + int(wait_s * US_PER_S)
+            _log.warning("rate limited", wait_s=wait_s)
+            await self._outbox.delay_chat(address, until_us)
+            await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc))
+        elif not exc.retryable:
+            _log.error("message refused by the platform", error=str(exc))
+            await self._outbox.bury(row.id, str(exc))
+        else:
+            await self._later(row, str(exc), exc.retry_after_s)
+        self._bus.ring(Topic.OUTBOUND)
+
+    async def _uncertain(self, row: OutboxRow, exc: SendUncertain, progress: _Progress) -> None:
+        if row.uncertain >= _MAX_UNCERTAIN:
+            _log.warning("send is uncertain a second time, not repeated", error=str(exc))
+            await self._outbox.settle(row.id, progress.sent_ids, uncertain=True)
+            return
+        _log.warning("send is uncertain, repeated once", error=str(exc))
+        await self._outbox.retry(row.id, not_before_us=self._clock.now_us() + US_PER_S, error=str(exc), uncertain=True)
+
+    async def _later(self, row: OutboxRow, error: str, retry_after_s: float | None = None) -> None:
+        """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
+        now_us = self._clock.now_us()
+        if row.first_try_us and now_us - row.first_try_us > self._patience_us:
+            _log.error("message given up", error=error)
+            await self._outbox.bury(row.id, error)
+            return
+        backoff_s = min(_BACKOFF_MAX_S, _BACKOFF_FIRST_S * 2 ** min(row.attempts, 10))
+        wait_s = retry_after_s if retry_after_s is not None else backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+        _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
+        await self._outbox.retry(row.id, not_before_us=now_us + int(wait_s * US_PER_S), error=error)

@@ -1,0 +1,1 @@
+"""Model providers, found by name; they never import each other."""

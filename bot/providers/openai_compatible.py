@@ -1,0 +1,344 @@
+"""The `openai` provider: any chat.completions endpoint, from OpenAI to a llama.cpp on the same machine.
+
+Owns the connection, the time limits and the retries. What goes into a request is `openai_dialect`'s business,
+what comes out of it `sse_reader`'s and `reply_reader`'s, what an error means `openai_errors`'. History never
+passes through the SDK's typed path, which checks every message of it against its models at every call; the
+SDK sends one block of bytes and hands back the raw answer.
+
+Time limits of a call: `connect_s` for the connection, `first_token_s` until the first text, reasoning or
+call arrives (role-only chunks and keep-alive comments are none), from then on `idle_s` between two signs of
+life (anything the endpoint sends, keep-alive comments included: it is still working), and `total_s` for
+everything, retries and waits too. An answer that is not streamed has `first_token_s` until its first byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+from urllib.parse import urlsplit
+
+import orjson
+
+from bot.clock import Clock, SystemClock
+from bot.errors import ConfigError, ProviderError, ProviderErrorKind
+from bot.interfaces import ModelReply, ModelRequest, Provider
+from bot.providers.openai_dialect import Dialect, output_limit_tokens
+from bot.providers.openai_errors import Failure, clean_detail, read_failure, to_error
+from bot.providers.reply_reader import ReplyReader
+from bot.providers.sse_reader import SseReader
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+DRAIN_S = 0.1
+"""How long to read on after `[DONE]`, so that the connection can serve the next call."""
+
+FINISH_GRACE_S = 2.0
+"""How long to wait for usage and `[DONE]` once the endpoint said why it stopped: the reply is whole then."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """How long a call may take, in seconds, and how often it is tried; the module says what each covers."""
+
+    connect_s: float = 10.0
+    first_token_s: float = 180.0
+    idle_s: float = 60.0
+    total_s: float = 600.0
+    max_wait_s: float = 120.0  # a longer wait asked for by the provider is not waited for
+    tries: int = 3
+    backoff_s: float = 1.0  # the first wait is at most this, each later one at most twice the one before
+    max_backoff_s: float = 20.0
+
+
+class _RefusalError(Exception):
+    """An HTTP error answer on its way from the exchange to whoever can learn from it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.status)
+        self.failure = failure
+
+
+class OpenAIProvider(Provider):
+    """One model of one endpoint, for any number of calls side by side. Created without network or imports."""
+
+    name: ClassVar[str] = "openai"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str = "",
+        base_url: str = "",
+        temperature: float | None = None,
+        max_output_tokens: int | None = None,
+        context_window_tokens: int | None = None,
+        limits: CallLimits | None = None,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """Take plain values; an endpoint without keys (Ollama, llama.cpp) gets an empty one.
+
+        Raises:
+            ConfigError: the key or the address can never work.
+        """
+        self._base_url = base_url.strip() or DEFAULT_BASE_URL
+        self._api_key = api_key.strip()
+        _refuse_unusable(self._base_url, self._api_key)
+        self._limits = limits or CallLimits()
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._jitter = jitter
+        self._dialect = Dialect(
+            model=model,
+            base_url=self._base_url,
+            temperature=temperature,
+            output_tokens=output_limit_tokens(max_output_tokens, context_window_tokens),
+        )
+        self._client: AsyncOpenAI | None = None
+        self._building = asyncio.Lock()
+
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
+        """See `Provider.complete`; streams when `on_text` is given.
+
+        Retryable errors are tried again here, so `on_text` may start over with a shorter text. An error that
+        comes out has had its tries.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.total_s
+        attempt = 1
+        while True:
+            try:
+                return await self._adapting(request, on_text, deadline)
+            except ProviderError as error:
+                wait_s = self._wait_s(error, attempt, deadline - loop.time())
+                _log.warning("model call failed (%s), next try in %.1f s", error, wait_s)
+            await self._sleep(wait_s)
+            attempt += 1
+
+    async def warm_up(self) -> None:
+        """Import the SDK and build its client, which reads the certificates, in a thread."""
+        await self._ready_client()
+
+    async def close(self) -> None:
+        """See `Provider.close`."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _wait_s(self, error: ProviderError, attempt: int, left_s: float) -> float:
+        """Return how long to wait before the next try; raises the error when there is none."""
+        limits = self._limits
+        if not error.retryable or attempt >= limits.tries:
+            raise error
+        asked_s = error.retry_after_s or 0.0
+        if asked_s > limits.max_wait_s:
+            detail = f"asked to wait {asked_s:.0f} s, the limit is {limits.max_wait_s:.0f} s; {error.detail}"
+            raise ProviderError(error.kind, clean_detail(detail), retry_after_s=asked_s) from error
+        spread_s = self._jitter() * min(limits.backoff_s * 2.0 ** (attempt - 1), limits.max_backoff_s)
+        # Callers told to come back at the same second would collide again: the spread comes on top.
+        wait_s = asked_s + spread_s
+        if wait_s >= left_s:
+            raise error
+        return wait_s
+
+    async def _adapting(
+        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+    ) -> ModelReply:
+        """One try, sent again at once when the endpoint's 400 taught something."""
+        stream = on_text is not None
+        while True:
+            revision = self._dialect.revision
+            try:
+                return await self._exchange(request, on_text, deadline)
+            except _RefusalError as refusal:
+                failure = refusal.failure
+                learned = self._dialect.learn(failure, request, stream=stream, revision=revision)
+                if not learned:
+                    raise to_error(failure) from refusal
+                _log.info("the endpoint differs: %s", learned)
+
+    async def _exchange(
+        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+    ) -> ModelReply:
+        client = await self._ready_client()
+        limits = self._limits
+        loop = asyncio.get_running_loop()
+        first_token_at = loop.time() + limits.first_token_s
+        body = self._dialect.encode(request, stream=on_text is not None)
+        watch = asyncio.timeout_at(min(deadline, first_token_at))
+        reader = ReplyReader()
+        try:
+            async with watch, self._answer(client, body) as response:
+                if on_text is None or "application/json" in response.headers.get("content-type", ""):
+                    return await self._read_whole(response, reader, watch, deadline)
+                return await self._read_stream(response, reader, on_text, watch, deadline)
+        except TimeoutError as exc:
+            if reader.finished:
+                return reader.reply(ended=True)
+            raise ProviderError(ProviderErrorKind.TIMEOUT, self._which_limit(reader, deadline)) from exc
+
+    def _which_limit(self, reader: ReplyReader, deadline: float) -> str:
+        if asyncio.get_running_loop().time() >= deadline:
+            return f"the call took longer than {self._limits.total_s:g} s"
+        if reader.begun:
+            return f"the reply stalled for {self._limits.idle_s:g} s"
+        return f"nothing came within {self._limits.first_token_s:g} s"
+
+    @asynccontextmanager
+    async def _answer(self, client: AsyncOpenAI, body: bytes) -> AsyncIterator[httpx2.Response]:
+        """Send a request and yield the open 2xx answer; errors of the transport come out mapped."""
+        import httpx2  # with the SDK: slow to import (600 ms), loaded by warm_up
+        import openai  # see above
+
+        response: httpx2.Response | None = None
+        headers: dict[str, str | openai.Omit] = {"Content-Type": "application/json"}
+        if not self._api_key:
+            headers["Authorization"] = openai.Omit()
+        try:
+            # With `cast_to` a plain response the SDK hands it back unread, whatever its signature says.
+            answer: Any = await client.post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": headers},
+                stream=True,
+                stream_cls=openai.AsyncStream[Any],
+            )
+            response = cast("httpx2.Response", answer)
+            yield response
+        except ProviderError as exc:
+            detail = clean_detail(exc.detail, self._api_key)
+            raise ProviderError(exc.kind, detail, retry_after_s=exc.retry_after_s) from exc
+        except openai.APIStatusError as exc:
+            raise _RefusalError(self._failure(exc.response)) from exc
+        except (openai.APIConnectionError, httpx2.RequestError) as exc:
+            raise self._transport_error(exc, body_began=response is not None) from exc
+        finally:
+            if response is not None:
+                await response.aclose()
+
+    def _failure(self, answer: httpx2.Response) -> Failure:
+        body = answer.content
+        if self._api_key:
+            body = body.replace(self._api_key.encode(), b"***")
+        return read_failure(answer.status_code, answer.headers, body, now_us=self._clock.now_us())
+
+    def _transport_error(self, exc: Exception, *, body_began: bool) -> ProviderError:
+        cause = exc.__cause__ or exc
+        detail = clean_detail(f"{type(cause).__name__}: {cause}", self._api_key)
+        return ProviderError(ProviderErrorKind.CUT if body_began else ProviderErrorKind.CONNECTION, detail)
+
+    async def _read_whole(
+        self, response: httpx2.Response, reader: ReplyReader, watch: asyncio.Timeout, deadline: float
+    ) -> ModelReply:
+        parts: list[bytes] = []
+        async with aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
+                parts.append(chunk)
+                if chunk.strip():  # some gateways send spaces to keep the connection alive
+                    watch.reschedule(min(deadline, asyncio.get_running_loop().time() + self._limits.idle_s))
+        try:
+            body = orjson.loads(b"".join(parts))
+        except orjson.JSONDecodeError as exc:
+            shown = b"".join(parts)[:300].decode(errors="replace")
+            raise ProviderError(ProviderErrorKind.MALFORMED, f"the answer is not JSON: {shown}") from exc
+        return reader.read(body)
+
+    async def _read_stream(
+        self,
+        response: httpx2.Response,
+        reader: ReplyReader,
+        on_text: Callable[[str], None],
+        watch: asyncio.Timeout,
+        deadline: float,
+    ) -> ModelReply:
+        import httpx2  # loaded with the SDK long before
+
+        loop = asyncio.get_running_loop()
+        events = SseReader()
+        shown = ""
+        try:
+            async with aclosing(_chunks(response)) as chunks:
+                async for chunk in chunks:
+                    for event in events.feed(chunk):
+                        reader.feed(event)
+                    if reader.begun:
+                        patience_s = FINISH_GRACE_S if reader.finished else self._limits.idle_s
+                        watch.reschedule(min(deadline, loop.time() + patience_s))
+                    if reader.text != shown:
+                        shown = reader.text
+                        on_text(shown)
+                    if events.done:
+                        await _drain(chunks)
+                        break
+            for event in events.finish():
+                reader.feed(event)
+        except httpx2.RequestError:
+            if not (reader.finished or events.done):
+                raise
+        reply = reader.reply(ended=events.done)
+        if reply.text != shown:
+            on_text(reply.text)
+        return reply
+
+    async def _ready_client(self) -> AsyncOpenAI:
+        if self._client is None:
+            async with self._building:
+                if self._client is None:
+                    self._client = await asyncio.to_thread(self._build_client)
+        return self._client
+
+    def _build_client(self) -> AsyncOpenAI:
+        import httpx2  # slow to import with the SDK (600 ms), therefore here: a thread, and not at start
+        import openai  # see above
+
+        return openai.AsyncOpenAI(
+            # Never empty: the SDK would then send the environment's key for OpenAI to any server.
+            api_key=self._api_key or "none",
+            base_url=self._base_url,
+            max_retries=0,
+            # No limit on reading here: `_exchange` watches over it, and knows a first token from a stall.
+            timeout=httpx2.Timeout(None, connect=self._limits.connect_s),
+        )
+
+
+async def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    size = 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        if size > MAX_REPLY_BYTES:
+            raise ProviderError(ProviderErrorKind.MALFORMED, f"a reply of more than {MAX_REPLY_BYTES} bytes")
+        yield chunk
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            async for _ in chunks:
+                pass
+    except TimeoutError:
+        pass  # the endpoint keeps the answer open: the connection is closed instead of used again
+
+
+def _refuse_unusable(base_url: str, api_key: str) -> None:
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError("llm.base_url must be an address that begins with http:// or https://")
+    if not (api_key.isascii() and api_key.isprintable()):
+        raise ConfigError("llm.api_key contains a character that a key cannot have, such as a line break")

@@ -1,0 +1,272 @@
+"""What an endpoint's error answers mean: from status, headers and body to one `ProviderError`.
+
+Pure functions over plain values, so the SDK is not needed here. Nobody agrees on wordings; the lists below
+are what OpenAI, Azure, OpenRouter, Gemini, Groq, Mistral, DeepSeek, Anthropic's compatible endpoint, vLLM,
+llama.cpp and Ollama say. Whether to try again is decided in `openai_compatible`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from bot.clock import US_PER_S, to_us
+from bot.errors import ProviderError, ProviderErrorKind
+
+DETAIL_LIMIT_CHARS = 500
+
+_MAX_DEPTH = 6
+_STATUSES = range(400, 600)
+
+_CONTEXT_LENGTH = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|max_model_len|maximum model length"
+    r"|(?:prompt|input|request|messages?|conversation) (?:is |are )?too (?:long|large)"
+    r"|too many (?:input |prompt )?tokens|input (?:length|token count)"
+    r"|number of (?:input )?tokens .{0,40}exceed"
+    r"|reduce (?:the|your) (?:length|prompt|input|message)|token limit exceeded"
+    r"|exceeds? the (?:token limit|model's)|longer than the model|string_above_max_length|request_too_large",
+    re.IGNORECASE,
+)
+_CONTENT_FILTER = re.compile(
+    r"content[_ ](?:filter|policy|risk|moderation|management)|responsible ?ai|safety system|flagged"
+    r"|moderation|inappropriate content|data_inspection_failed|sensitive (?:content|words?)"
+    r"|violat\w+ .{0,40}(?:policy|policies|guidelines)|usage policies",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(
+    r"insufficient[_ ](?:quota|balance|credits?|funds)|exceeded your current quota|billing|credit balance"
+    r"|out of credits?|more credits|quota[_ ]exhausted|spend(?:ing)? limit|payment required"
+    r"|account .{0,20}(?:arrears|overdue)",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"(?:invalid|incorrect|missing|expired)[_ ]api[_ ]key"
+    r"|api[_ ]key (?:is )?(?:not valid|invalid|expired|missing|not found)",
+    re.IGNORECASE,
+)
+_TOO_LARGE_FOR_RATE = re.compile(r"request too large", re.IGNORECASE)
+_WAIT_TEXT = re.compile(
+    r"(?:try again|retry)(?: after| in)\s+(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m(?!s))?\s*"
+    r"(?:(?P<n>\d+(?:\.\d+)?)\s*(?P<unit>ms|milliseconds?|s(?:ec(?:ond)?s?)?|minutes?))?",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"(?P<n>\d+(?:\.\d+)?)s\Z")
+_SECRETS = re.compile(r"(?i)\bbearer\s+\S+|\b(?:sk|key|gsk|xai|pk|rk)-[A-Za-z0-9_*-]{6,}|\bAIza[A-Za-z0-9_-]{10,}")
+
+_KIND_BY_STATUS = {
+    401: ProviderErrorKind.AUTH,
+    402: ProviderErrorKind.QUOTA,
+    403: ProviderErrorKind.AUTH,
+    408: ProviderErrorKind.TIMEOUT,
+    409: ProviderErrorKind.SERVER,
+    413: ProviderErrorKind.CONTEXT_LENGTH,
+    425: ProviderErrorKind.SERVER,
+    429: ProviderErrorKind.RATE_LIMIT,
+    451: ProviderErrorKind.CONTENT_FILTER,
+}
+_STATUS_BY_WORD = (
+    ("rate_limit", 429),
+    ("too_many_requests", 429),
+    ("resource_exhausted", 429),
+    ("overloaded", 503),
+    ("unavailable", 503),
+    ("server_error", 500),
+    ("internal", 500),
+    ("authentication", 401),
+    ("invalid_api_key", 401),
+    ("permission", 403),
+    ("timeout", 408),
+    ("invalid_request", 400),
+    ("bad_request", 400),
+)
+"""For errors inside a stream, which often carry a word and no number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error answer in plain values. `words` is everything readable in it, for matching; untrimmed."""
+
+    status: int
+    message: str
+    words: str
+    param: str = ""
+    retry_after_s: float | None = None
+
+
+def read_failure(status: int, headers: Mapping[str, str], body: bytes, *, now_us: int) -> Failure:
+    """Return an HTTP error answer in plain values; `body` may be anything."""
+    try:
+        value: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = body[:4000].decode(errors="replace")
+    failure = _from_value(status, value)
+    wait = _header_wait_s(headers, now_us)
+    return failure if wait is None else _with_wait(failure, wait)
+
+
+def reported_error(value: Mapping[str, Any]) -> ProviderError:
+    """Return the error that a stream or a 200 answer reports under `error`."""
+    error = value.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    failure = _from_value(code if isinstance(code, int) and code in _STATUSES else 0, dict(value))
+    if not failure.status:
+        words = failure.words.lower()
+        status = next((number for word, number in _STATUS_BY_WORD if word in words), 500)
+        failure = Failure(
+            status=status,
+            message=failure.message,
+            words=failure.words,
+            param=failure.param,
+            retry_after_s=failure.retry_after_s,
+        )
+    return to_error(failure)
+
+
+def to_error(failure: Failure) -> ProviderError:
+    """Return the failure as the error the engine knows, its detail scrubbed and cut."""
+    detail = clean_detail(f"HTTP {failure.status}: {failure.message}")
+    return ProviderError(_kind(failure), detail, retry_after_s=failure.retry_after_s)
+
+
+def clean_detail(text: str, api_key: str = "") -> str:
+    """Return `text` on one line, without the key or what looks like one, at most 500 characters."""
+    if api_key:
+        text = text.replace(api_key, "***")
+    text = " ".join(_SECRETS.sub("***", text).split())
+    return text if len(text) <= DETAIL_LIMIT_CHARS else text[: DETAIL_LIMIT_CHARS - 1] + "…"
+
+
+def _kind(failure: Failure) -> ProviderErrorKind:
+    status, words = failure.status, failure.words
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        if _QUOTA.search(words):
+            return ProviderErrorKind.QUOTA
+        # A request above the limit of a whole minute is refused for ever: only a shorter one helps.
+        return ProviderErrorKind.CONTEXT_LENGTH if _TOO_LARGE_FOR_RATE.search(words) else ProviderErrorKind.RATE_LIMIT
+    if status not in {401, 402, 408} and _CONTEXT_LENGTH.search(words):
+        return ProviderErrorKind.CONTEXT_LENGTH
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if _QUOTA.search(words):
+            return ProviderErrorKind.QUOTA
+        if status != HTTPStatus.UNAUTHORIZED and _CONTENT_FILTER.search(words):
+            return ProviderErrorKind.CONTENT_FILTER
+        if _BAD_KEY.search(words):
+            return ProviderErrorKind.AUTH
+    default = ProviderErrorKind.BAD_REQUEST if status < HTTPStatus.INTERNAL_SERVER_ERROR else ProviderErrorKind.SERVER
+    return _KIND_BY_STATUS.get(status, default)
+
+
+def _from_value(status: int, value: Any) -> Failure:
+    while isinstance(value, list) and value:  # Gemini wraps its error in a list
+        value = value[0]
+    words = " ".join(_words(value, 0))
+    error = value.get("error", value) if isinstance(value, dict) else value
+    message, param = words, ""
+    if isinstance(error, dict):
+        message = str(error.get("message") or "") or words
+        param = str(error.get("param") or "")
+        raw = error.get("metadata", {}).get("raw") if isinstance(error.get("metadata"), dict) else None
+        if isinstance(raw, str):  # OpenRouter: the words of the provider behind it
+            message = f"{message}: {raw}"
+    elif isinstance(error, str):
+        message = error
+    return Failure(
+        status=status,
+        message=message or "no explanation",
+        words=words,
+        param=param,
+        retry_after_s=_body_wait_s(value, message),
+    )
+
+
+def _with_wait(failure: Failure, wait_s: float) -> Failure:
+    return Failure(
+        status=failure.status,
+        message=failure.message,
+        words=failure.words,
+        param=failure.param,
+        retry_after_s=wait_s,
+    )
+
+
+def _words(value: Any, depth: int) -> Iterator[str]:
+    """Yield the strings of an error body: messages, codes, types, and locations of validation errors."""
+    if isinstance(value, str):
+        yield value[:4000]
+    elif depth < _MAX_DEPTH:
+        if isinstance(value, dict):
+            for item in value.values():
+                yield from _words(item, depth + 1)
+        elif isinstance(value, list):
+            for item in value[:20]:
+                yield from _words(item, depth + 1)
+
+
+def _header_wait_s(headers: Mapping[str, str], now_us: int) -> float | None:
+    millis = _number(headers.get("retry-after-ms"))
+    if millis is not None:
+        return millis / 1000
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (to_us(moment) - now_us) / US_PER_S)
+
+
+def _body_wait_s(value: Any, message: str) -> float | None:
+    """Return a wait named in the body: `retry_after` anywhere near, a RetryInfo detail, or words."""
+    for holder in _holders(value):
+        for key in ("retry_after", "retry_after_seconds", "retryAfter"):
+            if (seconds := _number(holder.get(key))) is not None:
+                return seconds
+        delay = holder.get("retryDelay")
+        if isinstance(delay, str) and (match := _DURATION.match(delay)):
+            return float(match["n"])
+    return _wait_in_words(message)
+
+
+def _holders(value: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, dict):
+        return
+    yield value
+    for key in ("error", "metadata", "details", "parameters"):
+        inner = value.get(key)
+        for item in inner if isinstance(inner, list) else [inner]:
+            yield from _holders(item)
+
+
+def _wait_in_words(message: str) -> float | None:
+    for match in _WAIT_TEXT.finditer(message[:4000]):
+        if not (match["h"] or match["m"] or match["n"]):
+            continue
+        seconds = int(match["h"] or 0) * 3600.0 + int(match["m"] or 0) * 60
+        unit = (match["unit"] or "s").lower()
+        factor = 0.001 if unit.startswith(("ms", "milli")) else 60 if unit.startswith("minute") else 1
+        return seconds + float(match["n"] or 0) * factor
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None

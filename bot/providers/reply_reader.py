@@ -1,0 +1,287 @@
+"""Puts a reply together from chat.completions JSON: whole bodies, and chunks as they stream in.
+
+Endpoints differ in details that are harmless alone and fatal to a strict reader: no `choices` in usage
+chunks, null deltas, calls without ids or indexes, arguments as objects, content as a list of parts. All of
+that is read here; what cannot be read is MALFORMED, what is missing its end is CUT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from bot.errors import ProviderError, ProviderErrorKind
+from bot.interfaces import ModelReply
+from bot.messages import ToolCall, Usage, clean_text, new_id
+from bot.providers.openai_errors import reported_error
+from bot.providers.think_tags import ThinkTags
+
+_FINISH_REASONS = {
+    "": "",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "safety": "content_filter",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+}
+"""Names that some endpoints use for the four reasons of chat.completions."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One tool call while its pieces arrive."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ReplyReader:
+    """Collects one reply. Feed chunks in order, then take `reply` once."""
+
+    def __init__(self) -> None:
+        self.begun = False  # text, reasoning or a call arrived; role-only chunks do not count
+        self._tags = ThinkTags()
+        self._reasoning: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._malformed = 0
+        self._finish = ""
+        self._choice_seen = False
+        self._usage = Usage()
+
+    @property
+    def text(self) -> str:
+        """The visible text so far."""
+        return self._tags.text
+
+    @property
+    def finished(self) -> bool:
+        """Whether the endpoint said why it stopped."""
+        return bool(self._finish)
+
+    def feed(self, chunk: Any) -> None:
+        """Take one streamed chunk.
+
+        Raises:
+            ProviderError: the chunk reports an error, or is no chat.completions chunk.
+        """
+        self._take(chunk, "delta")
+
+    def read(self, body: Any) -> ModelReply:
+        """Return the reply of a body that was not streamed.
+
+        Raises:
+            ProviderError: as `feed` and `reply`; MALFORMED without choices.
+        """
+        self._take(body, "message")
+        return self.reply(ended=True)
+
+    def reply(self, *, ended: bool) -> ModelReply:
+        """Return the reply; `ended` says that the transfer came to its proper end.
+
+        Raises:
+            ProviderError: CUT when the end is missing, MALFORMED when nothing arrived, CONTENT_FILTER when
+                the provider declined and sent no text.
+        """
+        if not self._choice_seen:
+            kind = ProviderErrorKind.MALFORMED if ended else ProviderErrorKind.CUT
+            raise ProviderError(kind, "the reply has no choices")
+        if not self._finish and not (ended and self._whole_calls()):
+            kind = ProviderErrorKind.MALFORMED if ended and not self.begun else ProviderErrorKind.CUT
+            raise ProviderError(kind, "the reply has no end")
+        self._tags.finish()
+        text = clean_text(self._tags.text)
+        calls = self._usable_calls()
+        self._raise_if_declined(text, calls)
+        return ModelReply(
+            text=text,
+            tool_calls=calls,
+            finish_reason=self._finish_reason(calls),
+            usage=self._usage,
+            reasoning=clean_text("\n".join(("".join(self._reasoning), self._tags.reasoning))).strip(),
+            malformed_calls=self._malformed,
+        )
+
+    def _take(self, chunk: Any, part: str) -> None:
+        if not isinstance(chunk, dict):
+            raise ProviderError(ProviderErrorKind.MALFORMED, f"expected a JSON object, got {type(chunk).__name__}")
+        if chunk.get("error"):
+            raise reported_error(chunk)
+        self._take_usage(chunk.get("usage"))
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or not choices:
+            return
+        choice = choices[0]
+        if not isinstance(choice, dict):
+            raise ProviderError(ProviderErrorKind.MALFORMED, "a choice that is not an object")
+        if choice.get("error"):
+            raise reported_error(choice)
+        self._choice_seen = True
+        # A few endpoints send the whole message under `message` even in a chunk.
+        message = choice.get(part) or choice.get("message")
+        if isinstance(message, dict):
+            self._take_message(message)
+        self._take_finish(choice.get("finish_reason"))
+
+    def _take_finish(self, reason: Any) -> None:
+        if not isinstance(reason, str):
+            return
+        reason = reason.lower()
+        if reason == "error":
+            raise ProviderError(ProviderErrorKind.SERVER, "the endpoint ended the reply with an error")
+        self._finish = _FINISH_REASONS.get(reason, reason) or self._finish
+
+    def _take_message(self, message: dict[str, Any]) -> None:
+        self._take_content(message.get("content"))
+        for name in ("reasoning_content", "reasoning"):
+            reasoning = message.get(name)
+            if isinstance(reasoning, str) and reasoning:
+                self.begun = True
+                self._reasoning.append(reasoning)
+                break  # endpoints that send both send the same text twice
+        refusal = message.get("refusal")
+        if isinstance(refusal, str):
+            self._refusal.append(refusal)
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            for call in calls:
+                self._take_call(call)
+
+    def _take_content(self, content: Any) -> None:
+        if isinstance(content, str):
+            if content:
+                self.begun = True
+                self._tags.feed(content)
+        elif isinstance(content, list):
+            for item in content:
+                if isinstance(item, str):
+                    self._take_content(item)
+                elif isinstance(item, dict):
+                    self._take_part(item)
+
+    def _take_part(self, part: dict[str, Any]) -> None:
+        if part.get("type") in {"text", "output_text"} and isinstance(part.get("text"), str):
+            self._take_content(part["text"])
+        elif part.get("type") == "refusal" and isinstance(part.get("refusal"), str):
+            self._refusal.append(part["refusal"])
+        elif part.get("type") in {"thinking", "reasoning"}:
+            self.begun = True
+            self._reasoning.extend(_texts(part.get("thinking") or part.get("text")))
+
+    def _take_call(self, delta: Any) -> None:
+        if not isinstance(delta, dict):
+            self._malformed += 1
+            return
+        self.begun = True
+        function = delta.get("function")
+        if not isinstance(function, dict):
+            function = {}
+        name = function.get("name")
+        name = name if isinstance(name, str) else ""
+        call_id = delta.get("id")
+        call_id = call_id if isinstance(call_id, str) else ""
+        arguments = _arguments(function.get("arguments"))
+        call = self._call_for(delta.get("index"), call_id, name)
+        call.id = call.id or call_id
+        if name and name != call.name:
+            call.name = name if name.startswith(call.name) else call.name + name
+        if arguments:
+            call.arguments.append(arguments)
+
+    def _call_for(self, index: Any, call_id: str, name: str) -> _Call:
+        """Return the call that a piece belongs to; a new one when the piece begins one."""
+        known: _Call | None
+        if isinstance(index, int):
+            known = self._by_index.get(index)
+            if known and name and _is_another(known, call_id, name):
+                known = None
+        elif call_id:
+            known = next((call for call in self._calls if call.id == call_id), None)
+            if known is None and not name and self._calls and not self._calls[-1].id:
+                known = self._calls[-1]
+        else:
+            known = None if name or not self._calls else self._calls[-1]
+        if known is None:
+            known = _Call()
+            self._calls.append(known)
+            if isinstance(index, int):
+                self._by_index[index] = known
+        return known
+
+    def _take_usage(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        self._usage = Usage(
+            input_tokens=_count(usage.get("prompt_tokens")),
+            output_tokens=_count(usage.get("completion_tokens")),
+            cached_tokens=_count(cached if cached is not None else usage.get("prompt_cache_hit_tokens")),
+        )
+
+    def _whole_calls(self) -> bool:
+        for call in self._calls:
+            try:
+                orjson.loads("".join(call.arguments) or "{}")
+            except orjson.JSONDecodeError:
+                return False
+        return self.begun
+
+    def _usable_calls(self) -> tuple[ToolCall, ...]:
+        usable = [call for call in self._calls if call.name.strip()]
+        self._malformed += len(self._calls) - len(usable)
+        self._calls = usable
+        return tuple(
+            ToolCall(
+                id=call.id or new_id("call-", 12),
+                name=clean_text(call.name.strip()),
+                arguments=clean_text("".join(call.arguments)),
+            )
+            for call in usable
+        )
+
+    def _raise_if_declined(self, text: str, calls: tuple[ToolCall, ...]) -> None:
+        refusal = "".join(self._refusal).strip()
+        if text.strip() or calls:
+            return
+        if refusal or self._finish == "content_filter":
+            raise ProviderError(ProviderErrorKind.CONTENT_FILTER, refusal[:500] or "the content filter left nothing")
+
+    def _finish_reason(self, calls: tuple[ToolCall, ...]) -> str:
+        if calls and self._finish in {"", "stop"}:
+            return "tool_calls"
+        if not calls and self._finish in {"", "tool_calls"}:
+            return "stop"
+        return self._finish
+
+
+def _is_another(known: _Call, call_id: str, name: str) -> bool:
+    """Tell a new call under an old index, since some endpoints count every call as index 0."""
+    if call_id:
+        return bool(known.id) and call_id != known.id
+    return bool(known.arguments) and name != known.name
+
+
+def _arguments(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        return []
+    return [item["text"] for item in value if isinstance(item, dict) and isinstance(item.get("text"), str)]
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,328 @@
+"""The tools that exist now: their definitions for the model, the check of a call, and its bounded run.
+
+Who may use which tool is decided in `bot/access/`; a turn gets a `subset`. In which order and how many calls
+of a step run is the runner's part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+
+from bot.toolkit.arguments import ArgumentsError, coerce
+from bot.toolkit.base import Tool, ToolResult
+from bot.toolkit.compiled import CompiledSchema
+from bot.toolkit.definitions import DefinitionCache, Definitions, order_key
+from bot.toolkit.measure import shorten
+from bot.toolkit.results import ADVICE, as_result, failure_text
+from bot.toolkit.schema_index import SchemaError
+
+_log = structlog.get_logger("bot.toolkit")
+
+Prepared = tuple[Tool | None, Any, str | None]
+"""The tool (None: no such tool), the arguments as they would be used, the reason why not (None: run it)."""
+
+CANCEL_GRACE_S = 5.0
+"""How long a call that must stop may take to clean up before nobody waits for it any more."""
+
+_MAX_SUBSETS = 64
+_CLOSE_ENOUGH = 0.82
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One registered tool and what was learned about it at registration."""
+
+    tool: Tool
+    compiled: CompiledSchema
+    definition: dict[str, Any]
+    definition_json: bytes
+    own_checks: bool  # the class has its own cast_params or validate_params
+
+
+class ToolSubset:
+    """The tools of one turn: everything outside `names` is absent. Follows the registry's changes."""
+
+    def __init__(self, registry: ToolRegistry, names: frozenset[str]) -> None:
+        self._registry = registry
+        self._allowed = names
+        self._version = -1
+        self._cache = DefinitionCache(())
+
+    def _definitions(self) -> DefinitionCache:
+        if self._version != self._registry.version:
+            self._cache = self._registry.definitions_of(self._allowed)
+            self._version = self._registry.version
+        return self._cache
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names, in the order of the definitions."""
+        return self._definitions().names
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool, or None when there is none of that name here."""
+        return self._registry.get(name) if name in self._allowed else None
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a tool here."""
+        return name in self._allowed and self._registry.has(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._allowed and name in self._registry
+
+    def __len__(self) -> int:
+        return len(self._definitions().names)
+
+    def get_definitions(self) -> Definitions:
+        """As `ToolRegistry.get_definitions`."""
+        return self._definitions().as_list()
+
+    def definitions_json(self) -> bytes:
+        """As `ToolRegistry.definitions_json`."""
+        return self._definitions().as_json()
+
+    def prepare_call(self, name: Any, params: Any, *, truncated: bool = False) -> Prepared:
+        """As `ToolRegistry.prepare_call`; a tool outside the subset is not found."""
+        return self._registry.prepare_call(name, params, truncated=truncated, among=self)
+
+    async def execute(self, name: Any, params: Any, *, truncated: bool = False) -> ToolResult:
+        """As `ToolRegistry.execute`; a tool outside the subset is not found."""
+        return await self._registry.execute(name, params, truncated=truncated, among=self)
+
+    async def run(self, tool: Tool, params: dict[str, Any]) -> ToolResult:
+        """As `ToolRegistry.run`."""
+        return await self._registry.run(tool, params)
+
+
+class ToolRegistry:
+    """All tools by name. `time_limits_s` overrides single tools' `timeout_s`, by name."""
+
+    def __init__(
+        self, *, time_limits_s: Mapping[str, float] | None = None, cancel_grace_s: float = CANCEL_GRACE_S
+    ) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._limits_s = dict(time_limits_s or {})
+        self._grace_s = cancel_grace_s
+        self._cache: DefinitionCache | None = None
+        self._subsets: dict[frozenset[str], ToolSubset] = {}
+        self._left_behind: set[asyncio.Task[ToolResult]] = set()
+        self.version = 0
+        """Counts changes, so that a holder of something derived can tell that it is out of date."""
+        self.set_aside: dict[str, str] = {}
+        """Tools that are not usable, by name, and why: most often a schema that does not compile."""
+
+    def register(self, tool: Tool) -> None:
+        """Add the tool, in place of one of the same name. One with an unusable schema is set aside."""
+        name = tool.name
+        self.unregister(name)
+        try:
+            compiled = tool.compiled()
+            if not compiled.allows_object():
+                raise SchemaError("its root allows no object")  # noqa: TRY301 - one exit for all reasons
+            definition = tool.to_schema()
+            definition_json = orjson.dumps(definition)
+            definition = orjson.loads(definition_json)
+        except (SchemaError, TypeError, ValueError) as exc:
+            self.set_aside[name] = f"its parameter schema cannot be used: {shorten(str(exc), 300)}"
+            _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
+            return
+        cls = type(tool)
+        own_checks = cls.cast_params is not Tool.cast_params or cls.validate_params is not Tool.validate_params
+        self._entries[name] = _Entry(
+            tool=tool,
+            compiled=compiled,
+            definition=definition,
+            definition_json=definition_json,
+            own_checks=own_checks,
+        )
+
+    def unregister(self, name: str) -> None:
+        """Remove the tool; without effect when there is none."""
+        self._entries.pop(name, None)
+        self.set_aside.pop(name, None)
+        self._cache = None
+        self.version += 1
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool, or None."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.tool
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a tool."""
+        return name in self._entries
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def tool_names(self) -> list[str]:
+        """All names, in the order of the definitions."""
+        return self._definitions().names
+
+    def subset(self, names: Iterable[str]) -> ToolSubset:
+        """Return the view in which only `names` exist; the same names give the same view."""
+        key = frozenset(names)
+        view = self._subsets.get(key)
+        if view is None:
+            if len(self._subsets) >= _MAX_SUBSETS:
+                self._subsets.clear()
+            view = self._subsets[key] = ToolSubset(self, key)
+        return view
+
+    def definitions_of(self, names: frozenset[str]) -> DefinitionCache:
+        """Build the definitions of the registered tools among `names`."""
+        return DefinitionCache(
+            (name, entry.definition, entry.definition_json) for name, entry in self._entries.items() if name in names
+        )
+
+    def _definitions(self) -> DefinitionCache:
+        if self._cache is None:
+            self._cache = self.definitions_of(frozenset(self._entries))
+        return self._cache
+
+    def get_definitions(self) -> Definitions:
+        """Return the OpenAI function definitions: built-ins by name, then `mcp_*` by name.
+
+        The caller may change the list and what is in it; nobody else sees that.
+        """
+        return self._definitions().as_list()
+
+    def definitions_json(self) -> bytes:
+        """Return the same as JSON text, encoded once per change of the registry."""
+        return self._definitions().as_json()
+
+    def prepare_call(
+        self, name: Any, params: Any, *, truncated: bool = False, among: ToolSubset | None = None
+    ) -> Prepared:
+        """Resolve the name, coerce, cast and validate the arguments. Never raises.
+
+        `truncated` says that the length limit ended the model's reply: arguments that are not complete JSON
+        are refused then, also when they are missing altogether. `among` limits the choice of tools.
+        """
+        entry = None
+        try:
+            if isinstance(name, str) and (among is None or name in among):
+                entry = self._entries.get(name)
+            if entry is None:
+                return None, params, self._not_found(name, among or self)
+            return self._check(entry, str(name), params, truncated=truncated)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - the validator's panics are no Exception; a call must not end a turn
+            tool = None if entry is None else entry.tool
+            shown = shorten(str(name) if isinstance(name, str) else type(name).__name__, 100)
+            return (
+                tool,
+                params,
+                f"Error: Invalid parameters for tool '{shown}': not checkable ({type(exc).__name__})",
+            )
+
+    def _check(self, entry: _Entry, name: str, params: Any, *, truncated: bool) -> Prepared:
+        if type(params) is dict and not (len(params) == 1 and "arguments" in params):
+            value = params
+        else:
+            try:
+                value = coerce(params, entry.compiled.declares, truncated=truncated)
+            except ArgumentsError as exc:
+                return entry.tool, params, f"Error: Tool '{name}' parameters {exc}"
+        if entry.own_checks:
+            value = entry.tool.cast_params(value)
+            problems = entry.tool.validate_params(value)
+        else:
+            value, problems = entry.compiled.prepare(value)
+        if problems:
+            return entry.tool, value, f"Error: Invalid parameters for tool '{name}': {'; '.join(problems)}"
+        return entry.tool, value, None
+
+    def _not_found(self, name: Any, among: ToolRegistry | ToolSubset) -> str:
+        shown = shorten(name if isinstance(name, str) else f"of type {type(name).__name__}", 100)
+        if isinstance(name, str) and name in self.set_aside:
+            return f"Error: Tool '{shown}' not found: it was set aside, {self.set_aside[name]}"
+        names = among.tool_names
+        close = _closest(name, names) if isinstance(name, str) else None
+        hint = f" Did you mean '{close}'? Names must match exactly." if close else ""
+        return f"Error: Tool '{shown}' not found.{hint} Available: {', '.join(names) or 'none'}"
+
+    async def execute(
+        self, name: Any, params: Any, *, truncated: bool = False, among: ToolSubset | None = None
+    ) -> ToolResult:
+        """Prepare and run one call. Everything but cancellation of the caller comes back as a result."""
+        tool, prepared, error = self.prepare_call(name, params, truncated=truncated, among=among)
+        if error is not None or tool is None:
+            return ToolResult.error(f"{error}\n\n{ADVICE}")
+        return await self.run(tool, prepared)
+
+    async def run(self, tool: Tool, params: dict[str, Any]) -> ToolResult:
+        """Run a call that `prepare_call` accepted, within its time limit.
+
+        The call has a task of its own, since a tool that swallows its cancellation could otherwise hold the
+        caller for ever: after a grace it is left behind, and logged. When the caller is cancelled the call is
+        too, and `CancelledError` goes on.
+        """
+        limit_s = self._limits_s.get(tool.name, tool.timeout_s)
+        task = asyncio.create_task(_guarded(tool, params), name=f"tool:{tool.name}")
+        try:
+            await asyncio.wait((task,), timeout=limit_s)
+            timed_out = not task.done()
+            if timed_out:
+                await self._stop(task, tool.name)
+        except asyncio.CancelledError:
+            await self._stop(task, tool.name)
+            raise
+        if timed_out:
+            text = f"Error: Tool '{tool.name}' was stopped: it took longer than its limit of {limit_s:g} s."
+            return ToolResult.error(f"{text}\n\n{ADVICE}")
+        if task.cancelled():
+            return ToolResult.error(f"Error executing {tool.name}: it cancelled itself\n\n{ADVICE}")
+        return task.result()
+
+    async def _stop(self, task: asyncio.Task[ToolResult], name: str) -> None:
+        self._left_behind.add(task)  # a strong reference, also when this wait is cut short
+        task.add_done_callback(self._left_behind.discard)
+        task.cancel()
+        await asyncio.wait((task,), timeout=self._grace_s)
+        if not task.done():
+            _log.error("tool call does not stop", tool=name, waited_s=self._grace_s)
+
+
+async def _guarded(tool: Tool, params: dict[str, Any]) -> ToolResult:
+    try:
+        raw = await tool.execute(**params)
+        return as_result(tool, raw)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001 - boundary of one tool call; also SystemExit out of a plugin
+        return ToolResult.error(f"Error executing {tool.name}: {failure_text(exc)}\n\n{ADVICE}")
+
+
+def _closest(name: str, names: list[str]) -> str | None:
+    """Return the name that is meant, if there is only one candidate; a suggestion, never executed."""
+    wanted = _bare(name[:200])
+    if not wanted:
+        return None
+    bare = {known: _bare(known) for known in sorted(names, key=order_key)}
+    same = [known for known, text in bare.items() if text == wanted]
+    if same:
+        return same[0] if len(same) == 1 else None
+    scored = sorted(
+        ((difflib.SequenceMatcher(None, wanted, text).ratio(), known) for known, text in bare.items()),
+        reverse=True,
+    )
+    if not scored or scored[0][0] < _CLOSE_ENOUGH or (len(scored) > 1 and scored[0][0] - scored[1][0] < 0.05):  # noqa: PLR2004 - a tie
+        return None
+    return scored[0][1]
+
+
+def _bare(name: str) -> str:
+    return "".join(char for char in name.lower() if char.isalnum())

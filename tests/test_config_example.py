@@ -1,0 +1,99 @@
+"""The example file cannot drift from the code: every key is there, explained, and with its real default."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from bot.config import (
+    AccessSection,
+    BotSection,
+    Config,
+    JobsSection,
+    LimitsSection,
+    LlmSection,
+    LogSection,
+    ServerSection,
+    default_config_text,
+    load_config,
+)
+
+CORE: dict[str, type[BaseModel]] = {
+    "bot": BotSection,
+    "llm": LlmSection,
+    "access": AccessSection,
+    "jobs": JobsSection,
+    "limits": LimitsSection,
+    "server": ServerSection,
+    "log": LogSection,
+}
+TOKEN = "123456789:AAF-abcdefghijklmnopqrstuvwxyz012345"
+
+
+def load(tmp_path: Path, text: str) -> Config:
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    return load_config(tmp_path / "c.toml", sections={"channels.telegram": BaseModel})
+
+
+def uncommented() -> dict[str, Any]:
+    """Return the example with every key set; there, `#key` is a key and `# text` a remark."""
+    return tomllib.loads(re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", default_config_text()))
+
+
+def test_the_example_is_valid_as_it_stands_and_changes_nothing(tmp_path: Path) -> None:
+    example, empty = load(tmp_path, default_config_text()), load(tmp_path, "")
+    assert example == empty
+
+
+def test_the_example_shows_every_key_of_every_core_section_with_its_default() -> None:
+    shown = uncommented()
+    depends_on_machine = {("bot", "timezone"), ("bot", "data_dir"), ("bot", "workspace")}
+    for name, model in CORE.items():
+        assert list(shown[name]) == [key for key in shown[name] if key in model.model_fields]
+        assert set(shown[name]) == set(model.model_fields)
+        for key, value in shown[name].items():
+            default = model.model_fields[key].get_default()
+            if default not in (None, PydanticUndefined) and (name, key) not in depends_on_machine:
+                assert value == default, f"{name}.{key}"
+
+
+def test_the_example_is_valid_with_every_core_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    text = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", default_config_text().partition("# A channel is on")[0])
+    config = load(tmp_path, text)
+    assert config.llm.provider == "openai"
+    assert config.access.owners == ["telegram:111"]
+
+
+def test_each_key_of_the_example_is_explained() -> None:
+    lines = default_config_text().splitlines()
+    for before, line in itertools.pairwise(lines):
+        if re.match(r"#[a-z_]+ = ", line):
+            assert before.startswith("# "), line
+
+
+@pytest.mark.parametrize("name", ["telegram", "console"])
+def test_the_example_shows_every_key_of_a_channel_and_is_valid(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = pytest.importorskip(f"channels.{name}", reason="this channel is not part of the checkout")
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    (cls,) = {
+        value.config_cls
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__.startswith(f"channels.{name}") and hasattr(value, "config_cls")
+    }
+    section = uncommented()["channels"][name]
+    assert set(section) == set(cls.model_fields)
+    lines = "\n".join(f"{key} = {value!r}" for key, value in section.items())
+    (tmp_path / "c.toml").write_text(f"[channels.{name}]\n{lines}\n")
+    config = load_config(tmp_path / "c.toml", sections={f"channels.{name}": cls})
+    assert list(config.channels) == [name]
