@@ -265,7 +265,7 @@ class Engine:
                 notify("STOPPING=1")
                 await self._wind_down()
         finally:
-            await self._close()
+            await self.close()
         return self.exit_code
 
     def _start_parts(self, group: asyncio.TaskGroup) -> None:
@@ -299,7 +299,8 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """Let go of everything; for `serve`, or for a caller that opened without serving."""
         for channel in self.channels.values():
             await channel.close()
         await self.provider.close()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,8 @@ class ControlServer:
     async def start(self) -> None:
         """Listen. The caller holds the directory's lock, so a socket that is there is a dead process's."""
         with _socket_path(self._data_dir) as path:
-            Path(path).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108 - one system call, before anything else runs
             mask = os.umask(0o177)
             try:
                 self._server = await asyncio.start_unix_server(self._serve, path, limit=LINE_LIMIT_BYTES)
@@ -191,14 +192,3 @@ class _socket_path:  # noqa: N801 - used as a function
 
     def __exit__(self, *exc: object) -> None:
         os.close(self._folder)
-
-
-@asynccontextmanager
-async def attached(data_dir: Path) -> AsyncIterator[Connection | None]:
-    """Context of `connect`."""
-    connection = await connect(data_dir)
-    try:
-        yield connection
-    finally:
-        if connection is not None:
-            await connection.close()

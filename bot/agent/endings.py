@@ -38,7 +38,7 @@ class EndingWriter:
             text = f"{text}\n\n{outcome.notice}"
         ok = outcome.stop is StopReason.ANSWERED
         if turn.origin is Origin.JOB:
-            return self._job_ending(outcome, request, text, ok=ok)
+            return self._job_ending(outcome, text, ok=ok)
         if request.scope == "subagent":
             state = SubagentState.DONE if ok else SubagentState.UNFINISHED
             return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.usage)
@@ -106,7 +106,7 @@ class EndingWriter:
 
     # --- kinds of work
 
-    def _job_ending(self, outcome: RunOutcome, request: RequestContext, text: str, *, ok: bool) -> Ending:
+    def _job_ending(self, outcome: RunOutcome, text: str, *, ok: bool) -> Ending:
         """A run's final text belongs to its chat, in the outbox and in the chat's history."""
         turn = outcome.turn
         silent = outcome.answered_by_tool and ok
