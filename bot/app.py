@@ -146,7 +146,12 @@ class Engine:
         except BaseException:
             lock.release()
             raise
-        return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        try:
+            return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        except BaseException:
+            await store.close()
+            lock.release()
+            raise
 
     # --- construction
 
@@ -253,10 +258,10 @@ class Engine:
     async def serve(self) -> int:
         """Run until `stop`, then shut down in order; returns the exit code."""
         try:
+            await self.control.start()
+            if self.health is not None:
+                await self.health.start()
             async with asyncio.TaskGroup() as group:
-                await self.control.start()
-                if self.health is not None:
-                    await self.health.start()
                 self._start_parts(group)
                 self.ready.set()
                 notify("READY=1")

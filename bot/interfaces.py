@@ -78,8 +78,11 @@ class Turns(Protocol):
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
         """Remember the platform message that shows the turn's unfinished text."""
 
-    async def finish(self, turn: Turn, ending: Ending) -> None:
-        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction."""
+    async def finish(self, turn: Turn, ending: Ending) -> bool:
+        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.
+
+        Returns whether new work waits, in the turn's lane or put there by the ending.
+        """
 
     async def release(self, turn: Turn) -> None:
         """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
