@@ -170,6 +170,25 @@ def test_a_running_turn_of_too_many_steps_loses_the_oldest_and_says_so() -> None
     assert len(kept) > 10
 
 
+def test_a_step_that_can_never_fit_is_left_out_and_the_message_says_so() -> None:
+    names = [f"parallel-{number}" for number in range(60)]
+    step = [calls(*names), *(result(name) for name in names)]
+    assert snip_history([user("go"), *step], LIMITS, budget=300) == [user(f"go\n{STEPS_LEFT_OUT_TEXT}")]
+    (kept,) = snip_history([user([picture()]), *step], LIMITS, budget=300)
+    assert kept["content"] == [picture(), {"type": "text", "text": STEPS_LEFT_OUT_TEXT}]
+
+
+def test_replayed_reasoning_gives_way_before_words() -> None:
+    rows = [user("go"), {**said("the answer"), "reasoning_content": "deep thought " * 4_000}, user("and?")]
+    limits = GovernorLimits(context_window_tokens=1_024 + 600, max_output_tokens=0)
+    governor = ContextGovernor()
+    one_turn = [rows[0], {**calls("a"), "reasoning_content": "deep thought " * 4_000}, result("a")]
+    governed = governor.prepare_for_model(one_turn, limits=limits, replay_fields=["reasoning_content"])
+    assert governed == [user("go"), calls("a"), result("a")]
+    roomy = governor.prepare_for_model(rows, limits=LIMITS, replay_fields=["reasoning_content"])
+    assert roomy == rows
+
+
 def test_huge_arguments_give_way_as_valid_json() -> None:
     huge = call("w", "write_file", '{"content": "' + "text " * 20_000 + '"}')
     kept = snip_history([user("go"), calls(huge), result("w", "written")], LIMITS, budget=500)
