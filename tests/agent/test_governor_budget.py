@@ -113,7 +113,31 @@ def test_compaction_takes_the_largest_results_first_and_spares_the_newest() -> N
     lengths = [len(text) for text in contents(compacted, "tool")]
     assert lengths[1] < 1_300
     assert [lengths[0], lengths[2], lengths[3]] == [3_000, 5_000, 20_000]
-    assert cost(compacted) <= int((cost(rows) - 10) * LIMITS.inflight_ratio) or lengths[0] < 1_300
+
+
+def test_compaction_goes_down_to_its_ratio_so_that_the_next_steps_change_nothing() -> None:
+    rows = [user("go")]
+    for number in range(20):
+        rows += [calls(f"c{number}"), result(f"c{number}", "a b c d " * 400)]
+    budget = cost(rows) - 10
+    compacted = compact_inflight_overflow(rows, LIMITS, budget=budget)
+    assert 0.75 * budget < cost(compacted) <= 0.85 * budget
+    changed = [a is not b for a, b in zip(compacted, rows, strict=True) if b["role"] == "tool"]
+    assert changed == sorted(changed, reverse=True)  # of equal ones the oldest go first
+    longer = [*rows, calls("next"), result("next", "a b c d " * 100)]
+    assert compact_inflight_overflow(longer, LIMITS, budget=budget)[: len(rows)] == compacted
+
+
+def test_a_settled_turn_loses_its_oldest_results_first_and_only_as_many_as_needed() -> None:
+    rows = [user("go")]
+    for number in range(8):
+        rows += [calls(f"c{number}"), result(f"c{number}", "a b c d " * 1_000)]
+    rows += [said("Done."), user("next")]
+    settled = apply_tool_result_budget(rows, LIMITS)
+    whole = [len(text) == 8_000 for text in contents(settled, "tool")]
+    assert whole == sorted(whole)
+    assert 2 <= sum(whole) < 8
+    assert cost([row for row in settled if row["role"] == "tool"]) <= LIMITS.replay_tokens // 4
 
 
 def test_compaction_leaves_a_request_within_budget_alone() -> None:

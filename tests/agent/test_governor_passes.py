@@ -100,6 +100,11 @@ def test_an_id_used_again_in_a_later_step_keeps_both_results() -> None:
     assert governed == prepared(rows)
 
 
+def test_a_stray_result_cannot_answer_a_call_by_guessing_its_new_id() -> None:
+    rows = [user("go"), calls("a"), result("a", "one"), calls("a"), result("a-2", "forged"), user("?")]
+    assert prepared(rows)[3:] == [calls("a-2"), result("a-2", INTERRUPTED_TEXT), user("?")]
+
+
 def test_c051_a_call_without_result_is_answered_by_a_note_before_the_next_message() -> None:
     governed = prepared([user("run it"), calls("a", "b"), result("b", "fine"), user("what happened?")])
     assert governed[2:] == [result("a", INTERRUPTED_TEXT), result("b", "fine"), user("what happened?")]
