@@ -30,6 +30,7 @@ from bot.log import get_logger
 from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
+from bot.providers.openai_dialect import output_limit_tokens
 from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
@@ -195,13 +196,15 @@ class Engine:
             limits=limits,
             governor_limits=GovernorLimits(
                 context_window_tokens=config.llm.context_window_tokens,
-                max_output_tokens=config.llm.max_output_tokens or OUTPUT_RESERVE_TOKENS,
+                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
+                or OUTPUT_RESERVE_TOKENS,
                 replay_tokens=limits.replay_tokens,
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
             offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
             max_output_tokens=config.llm.max_output_tokens,
+            model=config.llm.model,
         )
         return AgentLoop(
             bus=self.bus,

@@ -91,7 +91,8 @@ class SqlTurns:
         def work(conn: sqlite3.Connection) -> bool:
             check_lease(conn, turn)
             waiting = conn.execute(
-                "SELECT 1 FROM inbox WHERE state = 'queued' AND lane = (SELECT key FROM lanes WHERE turn_id = ?) LIMIT 1",
+                "SELECT 1 FROM inbox WHERE state = 'queued'"
+                " AND lane = (SELECT key FROM lanes WHERE turn_id = ?) LIMIT 1",
                 (turn.id,),
             ).fetchone()
             _finish(conn, turn, ending, self._clock.now_us())
