@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bot.providers.phrases_intents import RefuseReason
-from bot.providers.phrases_when import Clock, Day, Delay, When, merge
+from bot.providers.phrases_when import Clock, Day, When, merge
 
 _EDGE = " \t,:;.-–—!?…，、：；。！？"
 _QUOTES = {
@@ -91,8 +91,7 @@ class Language:
     politeness: re.Pattern[str]  # before the frame: dropped
     thanks: re.Pattern[str]  # at the end: dropped
     unfinished: re.Pattern[str]  # a text that ends like this lost its end with the expression
-    duration: re.Pattern[str]  # "10 minutes" alone, right after the frame
-    read_duration: Callable[[str], Delay | None]
+    lead_rules: tuple[Rule, ...]  # right after the frame only: "10 minutes" alone, "alarm for 7"
     lists: re.Pattern[str]
     cancels: tuple[re.Pattern[str], ...]  # group "what" names the job
     pauses: tuple[re.Pattern[str], ...]
@@ -171,6 +170,15 @@ def _trim_end(scan: str, start: int, end: int) -> int:
     return end
 
 
+def _special_lead(language: Language, scan: str, start: int, end: int) -> Cluster | None:
+    for one in language.lead_rules:
+        match = one.pattern.match(scan, start, end)
+        when = one.build(match) if match else None
+        if match and when:
+            return Cluster(start=start, end=match.end(), when=when)
+    return None
+
+
 def read_segment(language: Language, scan: str, start: int, end: int, clusters: Iterable[Cluster]) -> Segment:
     """Cut one stretch into leading expression, text and trailing expression."""
     inside = [c for c in clusters if c.start >= start and c.end <= end]
@@ -184,9 +192,7 @@ def read_segment(language: Language, scan: str, start: int, end: int, clusters: 
         if segment.lead is None:
             first = _skip(scan, at, end, language.lead)
             lead = next((c for c in inside if c.start <= first < c.end and c.start >= at), None)
-            if lead is None and (match := language.duration.match(scan, first, end)):
-                delay = language.read_duration(match[0])
-                lead = Cluster(start=first, end=match.end(), when=When(delay=delay)) if delay else None
+            lead = lead or _special_lead(language, scan, first, end)
             if lead is not None:
                 segment.lead = lead
                 at = _skip(scan, lead.end, end)
