@@ -24,6 +24,7 @@ _CLAIM = 32
 _MAX_UNCERTAIN = 1  # an uncertain send is repeated once: an answer lost is worse than one doubled (design 4)
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _STORE_RETRY_S = 1.0
+_DRAIN_POLL_S = 0.05
 
 _log = get_logger(__name__)
 
@@ -81,10 +82,13 @@ class Delivery:
                     self._busy[row.message.address.channel] += 1
                     group.create_task(self._deliver(row), name=f"send {row.id}")
 
-    @property
-    def busy(self) -> int:
-        """How many sends are under way."""
-        return self._busy.total()
+    async def drain(self) -> None:
+        """Wait until nothing that can be sent now is left; the caller bounds it. `run` must be running."""
+        while True:
+            due_us = await self._outbox.next_due_us(names) if (names := self._open_channels()) else None
+            if not self._busy.total() and (due_us is None or due_us > self._clock.now_us()):
+                return
+            await asyncio.sleep(_DRAIN_POLL_S)
 
     def _open_channels(self) -> list[str]:
         return [

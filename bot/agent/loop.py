@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from bot.access.policy import AccessPolicy
 from bot.agent.commands import Commands
@@ -48,6 +49,13 @@ class LoopSettings:
     channels: Collection[str] | None = None  # None: turns of all channels
 
 
+class TurnEnded(Protocol):
+    """Called after a turn's ending is committed; `replied` says that an answer is in the outbox."""
+
+    def __call__(self, channel: str, message_ids: list[str], *, replied: bool) -> None:
+        """Take note; must not block or raise."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Running:
     """A turn under way in this process."""
@@ -72,6 +80,7 @@ class AgentLoop:
         endings: EndingWriter,
         channels: Mapping[str, Channel],
         settings: LoopSettings,
+        on_end: TurnEnded,
     ) -> None:
         self._bus = bus
         self._store = store
@@ -82,6 +91,7 @@ class AgentLoop:
         self._endings = endings
         self._channels = channels
         self._settings = settings
+        self._on_end = on_end
         self._running: dict[int, _Running] = {}
         self._free = asyncio.Event()
         self._free.set()
@@ -291,6 +301,8 @@ class AgentLoop:
         fault_point("finished")
         if ending.outbound:
             self._bus.ring(Topic.OUTBOUND)
+        message_ids = [item.message.message_id for item in turn.messages]
+        self._on_end(turn.address.channel, message_ids, replied=bool(ending.outbound))
         if ending.state is not TurnState.DONE:
             _log.info("turn ended", state=ending.state, error=ending.error)
 

@@ -30,7 +30,8 @@ from bot.messages import Replay, ToolCall, Usage, new_id
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.toolkit.base import Tool, ToolResult
 from bot.toolkit.context import RequestContext, set_call_id, set_request
-from bot.toolkit.registry import ADVICE, ToolRegistry
+from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.results import ADVICE
 
 _REPEAT_LIMIT = 3  # equal call with equal result this often: stopped (tools.md 1)
 _BROKEN_LIMIT = 3  # steps in a row without one usable call

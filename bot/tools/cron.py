@@ -29,7 +29,7 @@ _OWN = frozenset({"remove", "pause"})  # what a job's own turn may do to its job
             "kind": {
                 "type": "string",
                 "enum": ["reminder", "task"],
-                "description": "reminder (default): text is delivered as it is. task: you work on text when it is due.",
+                "description": "reminder (default): text is delivered as is. task: you work on text when it is due.",
             },
             "text": {"type": "string", "description": "What to say, or what to do.", "maxLength": TEXT_LIMIT_CHARS},
             "name": {"type": "string", "description": "A short name.", "maxLength": NAME_LIMIT_CHARS},

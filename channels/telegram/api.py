@@ -83,7 +83,9 @@ class BotApi:
         # Request lines carry the token; a 502's HTML page is reported by us, once, not as a traceback.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         logging.getLogger("telegram.request.BaseRequest").setLevel(logging.CRITICAL)
-        self._secrets = tuple({token, quote(token, safe="")})
+        # In any letter case: the SDK capitalizes what the platform says, which lowers the rest.
+        secrets = {re.escape(token), re.escape(quote(token, safe=""))}
+        self._secret = re.compile("|".join(secrets), re.IGNORECASE)
         base = api_url.rstrip("/")
         # One client for everything: a second one would load the trust store a second time (40 ms).
         self._http = HTTPXRequest(
@@ -145,15 +147,13 @@ class BotApi:
         await self._http.shutdown()
 
     def _scrub(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "<token>")
-        return text
+        return self._secret.sub("<token>", text)
 
     def _harmless(self, exc: BaseException) -> BaseException | None:
         """Return the cause to chain, or None when its own text would carry the token into a log."""
         link: BaseException | None = exc
         while link is not None:
-            if any(secret in repr(link) for secret in self._secrets):
+            if self._secret.search(repr(link)):
                 return None
             link = link.__cause__ or link.__context__
         return exc

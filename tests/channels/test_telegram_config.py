@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from channels.telegram import TelegramChannel
+from channels.telegram.config import GroupPolicy, TelegramConfig
+
+
+def test_defaults_let_nobody_in_and_answer_in_groups_when_mentioned() -> None:
+    config = TelegramConfig.model_validate({"token": "1:x"})
+    assert config.allow_from == []
+    assert config.group_policy is GroupPolicy.MENTION
+    assert config.api_url == "https://api.telegram.org"
+
+
+def test_ids_may_be_numbers_or_text_and_are_kept_as_text() -> None:
+    config = TelegramConfig.model_validate({"token": "1:x", "allow_from": [111, "222", -1001, " 333 "]})
+    assert config.allow_from == ["111", "222", "-1001", "333"]
+    assert TelegramConfig.model_validate({"token": "1:x", "allow_from": "*"}).allow_from == "*"
+
+
+@pytest.mark.parametrize("entry", ["@ada", "ada", "", "1.5", "١٢"])
+def test_names_are_refused_with_the_reason(entry: str) -> None:
+    with pytest.raises(ValidationError, match="usernames can change hands"):
+        TelegramConfig.model_validate({"token": "1:x", "allow_from": [entry]})
+
+
+@pytest.mark.parametrize("entry", [True, 1.5, None, ["1"]])
+def test_what_is_no_id_at_all_is_refused(entry: object) -> None:
+    with pytest.raises(ValidationError, match="ids are numbers"):
+        TelegramConfig.model_validate({"token": "1:x", "allow_from": [entry]})
+
+
+@pytest.mark.parametrize("token", ["", "  ", "1: x", None, 5])
+def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TelegramConfig.model_validate({"token": token})
+    assert "1: x" not in str(caught.value)
+
+
+def test_a_token_from_a_file_loses_its_newline_and_is_never_shown() -> None:
+    config = TelegramConfig.model_validate({"token": "1:secret\n"})
+    assert config.token == "1:secret"
+    assert "secret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    "extra", [{"tokn": "x"}, {"group_policy": "sometimes"}, {"allow_from": "everybody"}, {"api_url": "ftp://x"}]
+)
+def test_unknown_keys_and_values_are_refused(extra: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        TelegramConfig.model_validate({"token": "1:x", **extra})
+
+
+def test_importing_the_channel_loads_neither_sdk_nor_renderer() -> None:
+    code = (
+        "import sys, channels.telegram; "
+        "print([m for m in ('telegram', 'httpx', 'telegramify_markdown', 'pyromark') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_package_has_exactly_one_channel() -> None:
+    import channels.telegram as package
+    from bot.interfaces import Channel
+
+    found = [
+        item
+        for item in vars(package).values()
+        if isinstance(item, type) and issubclass(item, Channel) and item is not Channel
+    ]
+    assert found == [TelegramChannel]
+    assert TelegramChannel.config_cls is TelegramConfig
