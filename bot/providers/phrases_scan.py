@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.providers.phrases_intents import RefuseReason
 from bot.providers.phrases_when import Clock, Day, When, merge
@@ -247,7 +247,9 @@ def _without(language: Language, text: str, scan: str, segment: Segment, cut: Cl
 
 def read_sentence(language: Language, text: str, scan: str, before: Segment, own: list[Segment]) -> Reading:
     """Put text and time together; `before` stands in front of the frame, `own` inside and behind it."""
-    own_text = any(clean(text[s.start : s.end]) and s.trail is not _whole(s) for s in own)
+    own_text = any(_left(segment, text) for segment in own)
+    if _skip(scan, before.start, before.end, language.politeness) >= before.end:
+        before = replace(before, end=before.start)  # "tomorrow, please, remind me"
     before_text = clean(text[before.start : before.end])
     source = own if own_text or not before_text else [before]
     leads = [s.lead for s in own] + ([before.lead] if source == [before] or not _left(before, text) else [])
@@ -276,11 +278,6 @@ def read_sentence(language: Language, text: str, scan: str, before: Segment, own
         cut = next((c for c in used if segment.start <= c.start < segment.end), None)
         halves.append(_without(language, text, scan, segment, cut))
     return Reading(text=clean(language.joiner.join(h for h in halves if h)), when=when)
-
-
-def _whole(segment: Segment) -> Cluster | None:
-    """Return the trailing expression when the segment is nothing else."""
-    return segment.trail if segment.trail and segment.trail.start <= segment.start else None
 
 
 def _left(segment: Segment, text: str) -> str:

@@ -119,8 +119,13 @@ class SqlTurns:
         await self._database.write(work)
 
     def _begin(self, conn: sqlite3.Connection, lane: str, now: int) -> Turn:
-        session_id = current_session(conn, lane, now)
         messages = self._first_messages(conn, lane)
+        home = lane
+        if lane.startswith("now:"):  # a command beside the chat's turn speaks about the chat's conversation
+            address = messages[0].message.address
+            home = address.key
+            ensure_lane(conn, home, address)
+        session_id = current_session(conn, home, now)
         cursor = conn.execute(
             "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us)"
             " VALUES (?, 'running', 1, ?, 1, ?, ?)",

@@ -73,10 +73,7 @@ class CompiledSchema:
                 return True
             target = self._index.target(node)
             todo += [target] if target is not None else []
-            todo += [
-                found
-                for _, _, found in self._index.children(node, ("allOf", "anyOf", "oneOf", "then", "else"))
-            ]
+            todo += [found for _, _, found in self._index.children(node, ("allOf", "anyOf", "oneOf", "then", "else"))]
         return False
 
     def allows_object(self) -> bool:
@@ -238,9 +235,7 @@ def _with_nullable(schema: Any) -> Any:
         if isinstance(item, list):
             todo.extend(item)
         elif isinstance(item, dict):
-            todo.extend(
-                value for key, value in item.items() if key not in ("enum", "const", "default", "examples")
-            )
+            todo.extend(value for key, value in item.items() if key not in ("enum", "const", "default", "examples"))
             named = item.get("type")
             if item.get("nullable") is True and isinstance(named, (str, list)):
                 names = [named] if isinstance(named, str) else named

@@ -61,7 +61,7 @@ class CronTool(Tool):
     name = "cron"
     description = (
         "Set, list and change reminders and scheduled tasks of this chat. add takes exactly one of at, in_seconds, "
-        "every_seconds, cron_expr. Nothing is scheduled unless this tool returns a receipt; tell the person what it says."
+        "every_seconds, cron_expr. Nothing is scheduled without this tool's receipt; tell the person what it says."
     )
     risk = Risk.TALK
     replay = Replay.KEYED

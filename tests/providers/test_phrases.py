@@ -22,7 +22,7 @@ from bot.providers.phrases_intents import (
 )
 from tests.support.phrase_tables import ALL, BERLIN, JOBS, NOW, PAST, STRETCH, after, at
 
-_PIECES = [
+_PIECES = (
     "remind me",
     "in 10 minutes",
     "tomorrow",
@@ -71,7 +71,7 @@ _PIECES = [
     "\n",
     "💪",
     "'",
-]
+)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,32 @@ def test_all_jobs_are_paused_in_the_order_shown() -> None:
 def test_two_requests_in_one_message_are_not_set_by_half() -> None:
     said = "remind me at 9 to call Ann\nremind me at 10 to call Bob"
     assert understand(said, now=NOW) == Refuse(reason=RefuseReason.UNCLEAR)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("I'm tired. Remind me tomorrow at 9 to call Ann.", at("2026-11-30T09:00", "call Ann")),
+        ("I have a meeting tomorrow at 10. Remind me at 9 to prepare", at("2026-11-30T09:00", "prepare")),
+        ("Ich bin müde. Am 24.12. um 9 erinnere mich an Ann", at("2026-12-24T09:00", "Ann")),
+        ("我很累。明天9点提醒我开会", at("2026-11-30T09:00", "开会")),
+        ("明天别忘了提醒我带钥匙", at("2026-11-30T09:00", "带钥匙")),
+        ("tomorrow please remind me to eat", at("2026-11-30T09:00", "eat")),
+    ],
+)
+def test_what_stands_before_the_request_is_not_its_text(said: str, meant: Intent) -> None:
+    assert understand(said, now=NOW) == meant
+
+
+def test_what_stands_before_the_request_is_its_text_when_it_has_none() -> None:
+    assert understand("dentist tomorrow at 3pm, remind me at 2pm", now=NOW) == at(
+        "2026-11-30T14:00", "dentist tomorrow at 3pm"
+    )
+
+
+def test_a_time_of_another_sentence_is_not_taken() -> None:
+    said = "I have a meeting tomorrow. Remind me to call Ann"
+    assert understand(said, now=NOW) == Refuse(reason=RefuseReason.NO_TIME)
 
 
 def test_a_text_is_kept_as_written_without_what_cannot_be_seen() -> None:

@@ -14,6 +14,7 @@ from tests.support.phrase_tables import (
     PAST,
     TOO_OFTEN,
     UNCLEAR,
+    UNSUPPORTED,
     WASSER,
     WHICH,
     Table,
@@ -133,6 +134,27 @@ PHRASES: Table = (
     ("erinnere mich heute um 23 Uhr ans Schlafen", at("2026-11-29T23:00", "Schlafen")),
     ("Erinnere mich um 7 daran, dass die Post um 8 kommt", at("2026-11-30T07:00", "die Post um 8 kommt")),
     ("Timer 5 Minuten", after(300, "Timer")),
+    ("erinnere mich jeden 1. des Monats um 8 an die Miete", cron("0 8 1 * *", "Miete")),
+    (
+        "Erinner mich um viertel nach 3 ans Telefonat mit Frau Müller",
+        at("2026-11-30T15:15", "Telefonat mit Frau Müller"),
+    ),
+    (
+        "Könntest du mich morgen Abend um 19:30 daran erinnern, den Herd auszumachen?",
+        at("2026-11-30T19:30", "den Herd auszumachen"),
+    ),
+    ("erinnere mich in ner halben Stunde an den Tee", after(1800, "Tee")),
+    ("Erinnere mich jeden Dienstag und Freitag um 18:45 Uhr an Yoga", cron("45 18 * * 2,5", "Yoga")),
+    ("Erinnere mich bitte am 4. Mai jedes Jahr an Mamas Geburtstag", cron("0 9 4 5 *", "Mamas Geburtstag")),
+    ("Erinnere mich am Donnerstagabend um acht an den Elternabend", at("2026-12-03T20:00", "Elternabend")),
+    ("wecker morgen 6:45", at("2026-11-30T06:45", "Wecker")),
+    ("erinnere mich alle 2 Tage ans Gießen", every(172800, "Gießen")),
+    ("erinnere mich von Montag bis Freitag um 7 ans Aufstehen", cron("0 7 * * 1-5", "Aufstehen")),
+    ("Lösch das mit dem Wasser", Remove(job_ids=(WASSER,))),
+    ("Was steht heute an?", None),
+    ("erinnere mich um 12 an die Mittagspause", at("2026-11-30T12:00", "Mittagspause")),
+    ("stell den Wecker auf 7", at("2026-11-30T07:00", "Wecker")),
+    ("erinnere mich stündlich zwischen 9 und 17 Uhr ans Trinken", UNSUPPORTED),
 )
 
 

@@ -241,6 +241,23 @@ PHRASES: Table = (
     ("let me know in 20 minutes", after(1200, "Reminder")),
     ("wake me in 30 minutes", after(1800, "Wake up")),
     ("nudge me tomorrow about the invoice", at("2026-11-30T09:00", "the invoice")),
+    ("remind me in the morning to call the bank", at("2026-11-30T09:00", "call the bank")),
+    ("remind me on Tuesday afternoon to pick up the parcel", at("2026-12-01T15:00", "pick up the parcel")),
+    ("remind me every Tuesday and Friday at 6:45pm to go to yoga", cron("45 18 * * 2,5", "go to yoga")),
+    ("Can you ping me at 14:20?", at("2026-11-30T14:20", "Reminder")),
+    ("Please remind me in exactly 15 minutes that the laundry is done", after(900, "the laundry is done")),
+    ("remind me to turn off the oven in 12 minutes!!", after(720, "turn off the oven")),
+    (
+        "I need you to remind me on Thursday at 8 about the parents evening",
+        at("2026-12-03T08:00", "the parents evening"),
+    ),
+    ("remind me dec 1 8am blood test", at("2026-12-01T08:00", "blood test")),
+    ("remind me the 3rd of march 2027 at 10:00 to renew my visa", at("2027-03-03T10:00", "renew my visa")),
+    ("at 6 tomorrow morning remind me to fly", at("2026-11-30T06:00", "fly")),
+    ("remind me about mom's birthday every year on May 4", cron("0 9 4 5 *", "mom's birthday")),
+    ("remind me every day at 9 until Friday to run", UNSUPPORTED),
+    ("forget the stretch reminder", Remove(job_ids=(STRETCH,))),
+    ("let me know what you think", None),
 )
 
 
