@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import uvloop
 
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
@@ -55,6 +57,8 @@ _HOUSEKEEPING_S = 3_600.0
 _POLL_STALE_S = 300.0
 
 _log = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -414,3 +418,9 @@ def _is_done(task: asyncio.Task[None] | None) -> bool:
 def _allow_list(section: Any) -> AllowList:
     allowed: AllowList = getattr(section, "allow_from", ())
     return allowed
+
+
+def run_main(main: Coroutine[Any, Any, T]) -> T:
+    """Run a process's main coroutine on uvloop, which halves the loop's own share of a turn."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
