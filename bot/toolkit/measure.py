@@ -18,6 +18,9 @@ MAX_DEPTH = 100
 MAX_VALUES = 200_000
 """Values (containers, their items, scalars) one call may hold."""
 
+_MAX_DIGITS = 4_000
+_MAX_INT_BITS = _MAX_DIGITS * 10 // 3  # Python converts no longer ones to text unless told to
+
 
 class NotJsonError(ValueError):
     """The value has no JSON form or is beyond the limits; the text says where and why."""
@@ -78,8 +81,13 @@ def measure(value: Any) -> Size:
                 chars += len(item)
                 if not item.isascii():
                     _check_text(item, (*path, key))
-            elif item is None or kind is bool or kind is int:
+            elif item is None or kind is bool:
                 pass
+            elif kind is int:
+                if item.bit_length() > _MAX_INT_BITS:
+                    raise NotJsonError(
+                        f"{_label((*path, key))} is a number of more than {_MAX_DIGITS} digits"
+                    )
             elif isinstance(item, (dict, list, tuple)):
                 has_subclass = has_subclass or (kind is not dict and kind is not list)
                 values += len(item)
