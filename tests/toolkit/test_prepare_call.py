@@ -298,6 +298,22 @@ def test_text_that_could_mean_several_things_is_refused(text: str) -> None:
     assert "must be a JSON object" in error
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": 5" tall"}',  # the repair would drop " tall"
+        '{"path": "a", "path": "b",}',
+        '{"path": "a", // a remark\n}',
+        '{"path": "a", ...}x}',
+    ],
+)
+def test_a_repair_that_would_lose_a_word_is_not_made(text: str) -> None:
+    prepared, error = prepare(text)
+    assert prepared == text
+    assert error is not None
+    assert "must be a JSON object" in error
+
+
 # --- messages ---
 
 
