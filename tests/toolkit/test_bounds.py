@@ -191,7 +191,9 @@ def test_unevaluated_rules_nested_in_place_are_set_aside_when_they_explode() -> 
 
 RECURSIVE = [
     {"allOf": [{"additionalProperties": {"$ref": "#/$defs/t"}}] * 2, "type": ["object", "integer"]},
-    {"anyOf": [{"type": "object", "additionalProperties": {"$ref": "#/$defs/t"}}] * 3 + [{"type": "integer"}]},
+    {"anyOf": [
+        *[{"type": "object", "additionalProperties": {"$ref": "#/$defs/t"}}] * 3, {"type": "integer"},
+    ]},
     {"oneOf": [{"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}, "unevaluatedProperties": False},
                {"type": "object", "additionalProperties": {"$ref": "#/$defs/t"}, "minProperties": 9},
                {"type": "integer"}], "unevaluatedProperties": False},

@@ -97,7 +97,8 @@ MENDED = [
         {"v": "1"},
         {"v": 1},
     ),
-    ({"dependentSchemas": {"k": {"properties": {"v": {"type": "integer"}}}}}, {"k": 1, "v": "1"}, {"k": 1, "v": 1}),
+    ({"dependentSchemas": {"k": {"properties": {"v": {"type": "integer"}}}}},
+     {"k": 1, "v": "1"}, {"k": 1, "v": 1}),
     # null for what is optional
     ({"properties": {"a": {"type": "integer"}}}, {"a": None, "b": None}, {"b": None}),
     ({"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["b"]}, {"a": None, "b": None}, {"b": None}),
