@@ -214,11 +214,24 @@ def test_problems_in_a_recursive_schema_too_branched_to_search_are_still_reporte
     assert "do not fit the schema" in error
 
 
-def test_a_long_chain_of_references_is_set_aside() -> None:
+@pytest.mark.parametrize("used", [True, False])
+def test_a_long_chain_of_references_is_set_aside(used: bool) -> None:
     chain: dict[str, Any] = {"n0": {"type": "object"}}
-    for number in range(1, 20_000):
+    for number in range(1, 60_000):
         chain[f"n{number}"] = {"$ref": f"#/$defs/n{number - 1}"}
-    assert "deeper than" in set_aside_reason({"$ref": "#/$defs/n19999", "$defs": chain})
+    assert "deeper than" in set_aside_reason({"$ref": f"#/$defs/n{59_999 if used else 0}", "$defs": chain})
+
+
+def test_a_long_circle_of_references_is_set_aside() -> None:
+    circle = {f"n{number}": {"$ref": f"#/$defs/n{(number + 1) % 9_000}"} for number in range(9_000)}
+    assert "deeper than" in set_aside_reason({"properties": {"x": {"$ref": "#/$defs/n5"}}, "$defs": circle})
+
+
+def test_a_schema_may_define_many_things() -> None:
+    definitions = {f"n{number}": {"type": "integer", "minimum": number} for number in range(3_000)}
+    schema = {"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/n7"}}}
+    assert prepare(schema, {"x": "8"}) == ({"x": 8}, None)
+    assert prepare(schema, {"x": 6})[1] is not None
 
 
 def test_a_deeply_nested_schema_is_set_aside() -> None:
