@@ -5,6 +5,7 @@ How paths are walked is in `bot/security/workspace.py`; what is done with the fi
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 from bot.messages import ChatType, Role
@@ -13,6 +14,7 @@ from bot.toolkit.context import RequestContext
 from bot.toolkit.measure import shorten
 
 _UNIT = 1024
+_UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrogates, unassigned, line ends
 
 
 def chat_files(workspace: Path, request: RequestContext) -> WorkspaceView:
@@ -26,14 +28,19 @@ def chat_files(workspace: Path, request: RequestContext) -> WorkspaceView:
 
 
 def one_line(name: str, limit_chars: int = 200) -> str:
-    """Return a file name for an answer: on one line, storable whatever its bytes are, not endless."""
-    return shorten(name if name.isprintable() else ascii(name)[1:-1], limit_chars)
+    """Return a file name for an answer: on one line, storable whatever its bytes are, not endless.
+
+    Joiners and direction marks stay, since names in many scripts have them and must be usable as shown.
+    """
+    if not name.isprintable():
+        name = "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSHOWABLE else char for char in name)
+    return shorten(name, limit_chars)
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a size for people: "512 bytes", "1.5 KiB", "100 MiB"."""
+    """Return a size for people: "1 byte", "512 bytes", "1.5 KiB", "100 MiB"."""
     if size_bytes < _UNIT:
-        return f"{size_bytes} bytes"
+        return f"{size_bytes} byte{'' if size_bytes == 1 else 's'}"
     size = float(size_bytes)
     for unit in ("KiB", "MiB", "GiB"):
         size /= _UNIT

@@ -66,7 +66,7 @@ _MARKS = (
 # The legacy encodings that browsers know, https://encoding.spec.whatwg.org/#names-and-labels (read 2026-11-29):
 # among all that Python knows, a few bytes always fit some forgotten one. Western Europe first: it wins a tie.
 _CANDIDATES = (
-    "cp1252", "gb18030", "cp932", "big5", "euc_jp", "euc_kr", "cp949", "iso2022_jp", "cp1251", "koi8_r", "koi8_u",
+    "cp1252", "gb18030", "cp932", "big5", "euc_jp", "euc_kr", "cp949", "cp1251", "koi8_r", "koi8_u",
     "cp1250", "iso8859_2", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "iso8859_5", "iso8859_15",
     "cp866", "cp874",
 )  # fmt: skip
@@ -206,7 +206,9 @@ def _guess(sample: bytes) -> str:
 
     if b"\x00" in sample or _is_control_data(sample):
         return ""
-    matches = from_bytes(sample, cp_isolation=list(_CANDIDATES), enable_fallback=False)
+    # Without the lines that are the same in every encoding: they would outvote the few that tell.
+    telling = b"\n".join(line for line in sample.split(b"\n") if not line.isascii())
+    matches = from_bytes(telling, cp_isolation=list(_CANDIDATES), enable_fallback=False)
     best = matches.best()
     if best is None:
         return ""

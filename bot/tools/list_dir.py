@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +27,18 @@ if TYPE_CHECKING:
 DEFAULT_ENTRIES = 200
 MAX_ENTRIES = 2_000
 
-# A listing works in a thread that no time limit can end: these do.
+# A listing works in a thread that no call's time limit can end: these end it.
+_TIME_LIMIT_S = 10.0
 _MAX_EXAMINED = 50_000
-_MAX_IN_FOLDER = 20_000
+_MAX_IN_FOLDER = 5_000
 _MAX_RULES_BYTES = 64 * 1024
+_MAX_RULES = 1_000
+_MAX_RULE_CHARS = 256
 
 _HIDDEN_NAMED = 10
+_SHARED, _CHATS = "shared", "chats"  # what stands for other roots at the top of a chat's folder
 _RULES = ".gitignore"
+_ODD_SET = re.compile(r"\[[^\n]*(?:\[|--|&&|~~|\|\|)")
 _NOISE = frozenset(
     {
         ".git", ".hg", ".svn", "node_modules", "bower_components", "__pycache__", ".venv", "venv", ".tox", ".nox",
@@ -59,8 +66,9 @@ class ListDirTool(Tool):
     risk = Risk.READ
     replay = Replay.SAFE
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
         self._workspace = workspace
+        self._time_limit_s = time_limit_s
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ListDirTool:
@@ -91,16 +99,19 @@ class ListDirTool(Tool):
     ) -> ToolResult:
         """List the folder; failures and refusals are results."""
         view = chat_files(self._workspace, current_request())
-        return await asyncio.to_thread(_list, view, path, recursive=recursive, max_entries=max_entries)
+        listing = _Listing(
+            view=view, max_entries=max_entries, until_s=time.monotonic() + self._time_limit_s, is_deep=recursive
+        )
+        return await asyncio.to_thread(_list, listing, path)
 
 
-def _list(view: WorkspaceView, path: str, *, recursive: bool, max_entries: int) -> ToolResult:
+def _list(listing: _Listing, path: str) -> ToolResult:
+    view = listing.view
     try:
         place = view.resolve(path)
         if place.shown == ".":
             view.make_dirs()  # a chat's folder exists from when somebody first looks
-        listing = _Listing(view, max_entries)
-        listing.run(place.shown, recursive=recursive)
+        listing.run(place.shown)
     except PathMissing as error:
         return ToolResult.error(f"{error}.")
     except PathRefused as error:
@@ -120,12 +131,14 @@ def _is_file(view: WorkspaceView, path: str) -> bool:
     return True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Listing:
     """One listing on its way: breadth first, so that a cut leaves the overview."""
 
     view: WorkspaceView
     max_entries: int
+    is_deep: bool
+    until_s: float
     lines: list[str] = field(default_factory=list)
     total: int = 0
     hidden: int = 0
@@ -134,7 +147,7 @@ class _Listing:
     examined: int = 0
     is_complete: bool = True
 
-    def run(self, shown: str, *, recursive: bool) -> None:
+    def run(self, shown: str) -> None:
         prefix = "" if shown == "." else f"{shown}/"
         waiting = deque([("", _rules_above(self.view, shown))])
         while waiting:
@@ -150,14 +163,26 @@ class _Listing:
             if any(entry.name == _RULES for entry in entries):
                 rules = (*rules, *_rules_of(self.view, folder))
             for entry in entries:
-                is_folder = entry.kind is EntryKind.FOLDER
-                if _is_ignored(rules, f"{folder}{entry.name}{'/' if is_folder else ''}"):
-                    self._hide(f"{below}{entry.name}")
-                    continue
-                is_opened = is_folder and recursive and not self._is_closed(folder, entry.name)
-                self._show(f"{below}{entry.name}", entry, is_named_only=is_folder and recursive and not is_opened)
-                if is_opened:
-                    waiting.append((f"{below}{entry.name}/", rules))
+                if time.monotonic() > self.until_s:
+                    self.is_complete = False
+                    return
+                opened = self._take(folder, below, entry, rules)
+                if opened is not None:
+                    waiting.append((f"{below}{entry.name}/", opened))
+
+    def _take(self, folder: str, below: str, entry: Entry, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...] | None:
+        """Show or count one entry; return the rules to open it with, None if it is not to be opened."""
+        is_folder = entry.kind is EntryKind.FOLDER
+        is_other_root = not folder and entry.name in _other_roots(self.view)
+        if is_other_root:
+            rules = ()  # the chat's own rules do not reach into what it shares
+        if _is_ignored(rules, f"{folder}{entry.name}{'/' if is_folder else ''}"):
+            self._hide(f"{below}{entry.name}")
+            return None
+        # The other chats are no part of this one's tree: an owner opens them by name.
+        is_closed = entry.name in _NOISE or (is_other_root and entry.name == _CHATS)
+        self._show(f"{below}{entry.name}", entry, is_named_only=self.is_deep and is_closed)
+        return rules if is_folder and self.is_deep and not is_closed else None
 
     def _entries(self, folder: str) -> list[Entry]:
         """Return a folder's entries, folders first, as far as the listing may still look."""
@@ -169,10 +194,6 @@ class _Listing:
         self.examined += len(entries) + 1
         self.is_complete = self.is_complete and count <= limit
         return sorted(entries, key=lambda entry: (entry.kind is not EntryKind.FOLDER, entry.name))
-
-    def _is_closed(self, folder: str, name: str) -> bool:
-        """Whether a recursive listing leaves a folder alone; the other chats are no part of this one's tree."""
-        return name in _NOISE or (not folder and name == "chats" and self.view.all_chats)
 
     def _hide(self, name: str) -> None:
         self.hidden += 1
@@ -219,6 +240,10 @@ class _Rules:
     spec: GitIgnoreSpec
 
 
+def _other_roots(view: WorkspaceView) -> frozenset[str]:
+    return frozenset({_SHARED, _CHATS} if view.all_chats else {_SHARED})
+
+
 def _rules_above(view: WorkspaceView, shown: str) -> tuple[_Rules, ...]:
     """Return the rules from the top of the folder's workspace to above it.
 
@@ -227,7 +252,7 @@ def _rules_above(view: WorkspaceView, shown: str) -> tuple[_Rules, ...]:
     if shown == ".":
         return ()
     parts = shown.split("/")
-    top = {"shared": 1, "chats": 2}.get(parts[0], 0) if parts[0] != "chats" or view.all_chats else 0
+    top = (2 if parts[0] == _CHATS else 1) if parts[0] in _other_roots(view) else 0
     rules: tuple[_Rules, ...] = ()
     for depth in range(top, len(parts)):
         rules += _rules_of(view, "".join(f"{part}/" for part in parts[:depth]))
@@ -240,21 +265,29 @@ def _rules_of(view: WorkspaceView, folder: str) -> tuple[_Rules, ...]:
     """Return the rules of a folder's own .gitignore: none if it is missing, unreadable or not UTF-8."""
     try:
         with view.open_read(f"{folder}{_RULES}") as file:
-            lines = file.read(_MAX_RULES_BYTES).decode("utf-8-sig").splitlines()
+            lines = file.read(_MAX_RULES_BYTES).decode("utf-8-sig").split("\n")
     except (PathRefused, OSError, UnicodeDecodeError):
         return ()
-    from pathspec import GitIgnoreSpec  # 100 ms, and few folders have such a file
-    from pathspec.patterns.gitignore import GitIgnorePatternError
+    lines = [line for line in map(str.rstrip, lines) if line and len(line) <= _MAX_RULE_CHARS][:_MAX_RULES]
+    # git passes over a line that is no pattern; pathspec refuses all of them for one.
+    spec = _spec(lines) or _spec([line for line in lines if _spec([line])])
+    return (_Rules(folder=folder, spec=spec),) if spec else ()
 
-    good = []
-    for line in lines:
-        try:
-            GitIgnoreSpec.from_lines([line], backend="re2")
-        except (GitIgnorePatternError, ValueError):  # git passes over such a line, too
-            continue
-        good.append(line)
-    # RE2 needs linear time; with `re` a pattern of many stars holds the interpreter for seconds a name.
-    return (_Rules(folder=folder, spec=GitIgnoreSpec.from_lines(good, backend="re2")),) if good else ()
+
+def _spec(lines: list[str]) -> GitIgnoreSpec | None:
+    """Return the compiled rules, or None when there are none or they cannot be compiled.
+
+    By RE2, which needs linear time: with `re` a pattern of four stars holds the interpreter for a second a name.
+    """
+    import re2  # type: ignore[import-untyped]  # with pathspec 100 ms, and few folders have such a file
+    from pathspec import GitIgnoreSpec
+
+    try:
+        # pathspec passes brackets on to `re`, which warns of those that may mean something else one day.
+        spec = GitIgnoreSpec.from_lines((line for line in lines if not _ODD_SET.search(line)), backend="re2")
+    except (ValueError, re.error, re2.error):
+        return None
+    return spec if any(pattern.include is not None for pattern in spec.patterns) else None
 
 
 def _is_ignored(rules: tuple[_Rules, ...], path: str) -> bool:

@@ -18,7 +18,7 @@ from bot.messages import Replay, Risk
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import chat_files, one_line, size_text
-from bot.toolkit.context import RequestContext, ToolContext, current_request
+from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.file_types import IMAGES, FileType, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
@@ -87,11 +87,11 @@ class ReadFileTool(Tool):
         """Read the file; failures and refusals are results."""
         request = current_request()
         view = chat_files(self._workspace, request)
-        result = await asyncio.to_thread(_read, view, path, offset, limit)
+        result, digest = await asyncio.to_thread(_read, view, path, offset, limit)
         if result.is_error:
             return result
         key = (request.turn.session_id, view.resolve(path).shown, offset, limit)
-        is_known = self._remember(key, result)
+        is_known = self._remember(key, digest)
         # What a resumed turn got before it was interrupted may never have reached the model.
         if force or not is_known or request.turn.attempt > 1:
             return result
@@ -100,22 +100,25 @@ class ReadFileTool(Tool):
             "If that answer is no longer at hand, read again with force=true."
         )
 
-    def _remember(self, key: tuple[int, str, int, int], result: ToolResult) -> bool:
-        """Note an answer and return whether it is the same as last time.
-
-        By content, not by time stamps: these are coarser than two quick writes.
-        """
-        digest = hashlib.sha256(result.encode("utf-8", "surrogatepass"))
-        for block in result.blocks:
-            digest.update(str(block).encode())
+    def _remember(self, key: tuple[int, str, int, int], digest: bytes) -> bool:
+        """Note an answer's digest and return whether it is the same as last time."""
         known = self._answered.pop(key, None)
-        self._answered[key] = digest.digest()
+        self._answered[key] = digest
         if len(self._answered) > _REMEMBERED:
             self._answered.popitem(last=False)
-        return known == digest.digest()
+        return known == digest
 
 
-def _read(view: WorkspaceView, path: str, offset: int, limit: int) -> ToolResult:
+def _read(view: WorkspaceView, path: str, offset: int, limit: int) -> tuple[ToolResult, bytes]:
+    """Return the answer and its digest: time stamps of files are coarser than two quick writes."""
+    result = _answer(view, path, offset, limit)
+    digest = hashlib.sha256(result.encode("utf-8", "surrogatepass"))
+    for block in result.blocks:
+        digest.update(str(block).encode())
+    return result, digest.digest()
+
+
+def _answer(view: WorkspaceView, path: str, offset: int, limit: int) -> ToolResult:
     try:
         return _read_opened(view, path, offset, limit)
     except PathMissing as error:

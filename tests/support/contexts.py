@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from bot.access.policy import AccessPolicy
 from bot.clock import Clock, SystemClock
@@ -12,7 +14,11 @@ from bot.interfaces import Topic
 from bot.messages import Address, ChatType, InboundMessage, Origin, OutboundKind, OutboundMessage, Role
 from bot.records import Job, QueuedMessage, Turn
 from bot.store.store import SqlStore
-from bot.toolkit.context import RequestContext, ToolContext
+from bot.toolkit.base import ToolResult
+from bot.toolkit.chat_files import chat_files
+from bot.toolkit.context import RequestContext, ToolContext, set_request
+from bot.toolkit.loader import ToolLoader
+from bot.toolkit.registry import ToolRegistry
 
 
 class RecordingSignal:
@@ -74,7 +80,7 @@ def request_context(
     role: Role = Role.MEMBER,
     chat_type: ChatType = ChatType.PRIVATE,
     sender_id: str = "7",
-    session_id: int = 1,
+    session_id: int | None = None,
     turn_id: int = 1,
     attempt: int = 1,
     scope: str = "core",
@@ -85,7 +91,7 @@ def request_context(
     turn = Turn(
         id=turn_id,
         lane=address.key,
-        session_id=session_id,
+        session_id=zlib.crc32(address.key.encode()) if session_id is None else session_id,
         owner="w-test",
         fence=1,
         attempt=attempt,
@@ -103,3 +109,22 @@ def request_context(
         message_id="m1",
         scope=scope,
     )
+
+
+class ToolDesk:
+    """Calls the tools of a scope as a turn would: through a registry, under the circumstances of a request."""
+
+    def __init__(self, ctx: ToolContext, scope: str = "core") -> None:
+        self.registry = ToolRegistry()
+        self.names = ToolLoader().load(ctx, self.registry, scope)
+        self.workspace = ctx.workspace
+
+    def root(self, request: RequestContext) -> Path:
+        """Return the chat's own folder, made if need be."""
+        view = chat_files(self.workspace, request)
+        view.make_dirs()
+        return view.root
+
+    async def call(self, request: RequestContext, name: str, **params: Any) -> ToolResult:
+        set_request(request)
+        return await self.registry.execute(name, params)
