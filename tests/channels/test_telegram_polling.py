@@ -43,6 +43,11 @@ async def stored_offset(harness: TelegramHarness, wanted: int) -> None:
     await harness.api.wait_for(lambda: harness.cursors.values.get(CURSOR, ("", 0))[0] == str(wanted))
 
 
+async def next_poll(harness: TelegramHarness) -> None:
+    before = harness.api.updates.poll_count
+    await harness.api.wait_for(lambda: harness.api.updates.poll_count > before)
+
+
 # --- offset ----------------------------------------------------------------------------------------------
 
 
@@ -294,8 +299,7 @@ async def test_an_album_is_one_message_with_all_photos_and_the_caption(harness: 
     async with running(harness):
         first = harness.api.user_says(5, photo=b"1", caption="our trip", media_group_id="g1")
         for content in (b"2", b"3"):
-            polls = harness.api.updates._poll
-            await harness.api.wait_for(lambda polls=polls: harness.api.updates._poll > polls)
+            await next_poll(harness)
             assert harness.intake.messages == []
             assert harness.api.confirmed_offset <= first
             last = harness.api.user_says(5, photo=content, media_group_id="g1")
@@ -309,10 +313,10 @@ async def test_an_album_is_one_message_with_all_photos_and_the_caption(harness: 
 
 async def test_a_single_photo_does_not_wait_for_others(harness: TelegramHarness) -> None:
     async with running(harness):
-        await harness.api.wait_for(lambda: harness.api.updates._poll == 1)
+        await harness.api.wait_for(lambda: harness.api.updates.poll_count == 1)
         update = harness.api.user_says(5, photo=b"1", caption="look")
         await harness.intake.wait_for_texts("look")
-        assert harness.api.updates._poll == 1  # it went in with the very answer that brought it
+        assert harness.api.updates.poll_count == 1  # it went in with the very answer that brought it
         await harness.api.wait_for(lambda: harness.api.confirmed_offset == update + 1)
 
 

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bot.errors import (
     ChannelAuthError,
@@ -30,6 +32,7 @@ from tests.platforms.bot_api_faults import (
     too_many_requests,
     upgraded,
 )
+from tests.platforms.bot_api_rules import check_entities
 from tests.support.recording_intake import RecordingProgress
 
 
@@ -108,6 +111,25 @@ def test_no_word_of_an_answer_is_lost_to_markdown(markdown: str, shown: str) -> 
 @pytest.mark.parametrize("kind", [OutboundKind.REPLY, OutboundKind.NOTICE])
 def test_nul_characters_and_lone_surrogates_do_not_go_out(kind: OutboundKind) -> None:
     assert [part.text for part in render("a\x00b\ud83dc", kind)] == ["ab\ufffdc"]
+
+
+marks = (
+    "word ", "**", "*", "_", "__", "~~", "`", "```", "```py\n", "\n", "\n\n", "- ", "1. ", "# ", "> ", "[a](",
+    "https://x.example)", "<b>", "</b>", "<br>", "\\", "||", "| a | b |\n|--|--|\n", "😀", "👨\u200d👩\u200d👧", "é",
+    "$x$", "\\(", "\\)", "![i](", "<!--", "&amp;", "[^1]", "- [x] ", "\t", "    ", "<tg-spoiler>", "</tg-spoiler>",
+    "\x00", "\ud83d", "[a]: x\n",
+)  # fmt: skip
+markdown = st.lists(st.sampled_from(marks), max_size=60).map("".join)
+
+
+@given(markdown, st.integers(20, 80))
+def test_whatever_a_model_writes_becomes_parts_the_platform_takes(text: str, limit: int) -> None:
+    parts = render(text, OutboundKind.REPLY, limit=limit)
+    assert bool(parts) == bool(text.replace("\x00", "").strip())
+    for part in parts:
+        assert part.text.strip()
+        assert utf16_length(part.text) <= limit
+        check_entities(part.text, list(part.entities))
 
 
 # --- sending ---------------------------------------------------------------------------------------------
@@ -233,6 +255,17 @@ async def test_a_draft_whose_markup_is_refused_becomes_plain_text(harness: Teleg
     assert [(part.text, part.bold) for part in harness.shown(PRIVATE)] == [("final", ())]
 
 
+async def test_an_edit_whose_answer_is_lost_may_simply_be_repeated(harness: TelegramHarness) -> None:
+    draft = await harness.send(OutboundMessage(address=PRIVATE, text="thinking"))
+    message = OutboundMessage(address=PRIVATE, text="final", draft_id=draft.sent_ids[0])
+    harness.api.faults.add(Fault(method="editMessageText", drop_after=True))
+    with pytest.raises(ChannelError) as caught:
+        await harness.send(message)
+    assert type(caught.value) is ChannelError
+    await harness.send(message)
+    assert [part.text for part in harness.shown(PRIVATE)] == ["final"]
+
+
 # --- files -----------------------------------------------------------------------------------------------
 
 
@@ -331,6 +364,11 @@ async def test_any_other_refusal_is_final(harness: TelegramHarness) -> None:
     assert "something new" in str(error).lower()
 
 
+async def test_a_request_the_platform_finds_too_large_is_final(harness: TelegramHarness) -> None:
+    error = await send_into(harness, refuse("Request Entity Too Large", status=413))
+    assert type(error) is SendRejected
+
+
 @pytest.mark.parametrize("status", [401, 404])
 async def test_a_refused_token_is_an_auth_error(harness: TelegramHarness, status: int) -> None:
     assert isinstance(await send_into(harness, refuse("Unauthorized", status=status)), ChannelAuthError)
@@ -377,4 +415,3 @@ async def test_the_token_is_in_no_error_and_no_log_line(
     captured = capsys.readouterr()
     everything = said + caplog.text + captured.out + captured.err
     assert harness.secret.lower() not in everything.lower()
-    assert harness.secret not in repr(harness.channel._section)
