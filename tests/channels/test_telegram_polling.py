@@ -11,7 +11,7 @@ import pytest
 
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
-from bot.messages import Address
+from bot.messages import Address, InboundMessage
 from tests.channels.harness_telegram import TelegramHarness
 from tests.platforms.bot_api_faults import Fault, bad_gateway, conflict, too_many_requests
 
@@ -98,7 +98,9 @@ async def test_an_update_that_is_handed_out_again_does_not_move_the_offset_back(
         third = harness.api.user_says(5, "three")
         await harness.api.wait_for(lambda: harness.api.confirmed_offset == third + 1)
     assert [message.text for message in harness.intake.duplicates] == ["one"]
-    assert harness.cursors.values[CURSOR][0] == str(third + 1)
+    kept = [int(value) for value in harness.cursors.written]
+    assert kept == sorted(kept)
+    assert kept[-1] == third + 1
 
 
 async def test_an_offset_of_a_week_ago_does_not_hide_updates_with_new_ids(tmp_path: Path) -> None:
@@ -331,6 +333,22 @@ async def test_other_chats_do_not_wait_for_an_album_and_its_own_chat_keeps_order
         gate.set()
         await harness.intake.wait_for_texts("other chat", "album", "and this goes with it")
     assert [len(message.attachments) for message in harness.intake.messages] == [0, 2, 0]
+
+
+async def test_an_album_that_waits_is_not_confirmed_by_what_came_after_it(harness: TelegramHarness) -> None:
+    confirmed: dict[str, int] = {}
+
+    def note(message: InboundMessage) -> None:
+        confirmed[message.text] = harness.api.confirmed_offset
+
+    harness.intake.before_commit = note
+    first = harness.api.user_says(5, photo=b"1", caption="album", media_group_id="g1")
+    last = harness.api.user_says(6, "other chat", user_id=222)
+    async with running(harness):
+        await harness.intake.wait_for_texts("other chat", "album")
+        await harness.api.wait_for(lambda: harness.api.confirmed_offset == last + 1)
+    assert confirmed["album"] <= first
+    assert harness.intake.duplicates == []
 
 
 async def test_in_a_group_a_caption_that_mentions_the_bot_speaks_for_the_whole_album(
