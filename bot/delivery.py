@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreUnavailable
+from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
@@ -24,6 +24,7 @@ _CLAIM = 32
 _MAX_UNCERTAIN = 1  # an uncertain send is repeated once: an answer lost is worse than one doubled (design 4)
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _STORE_RETRY_S = 1.0
+_DRAIN_POLL_S = 0.05
 
 _log = get_logger(__name__)
 
@@ -81,10 +82,13 @@ class Delivery:
                     self._busy[row.message.address.channel] += 1
                     group.create_task(self._deliver(row), name=f"send {row.id}")
 
-    @property
-    def busy(self) -> int:
-        """How many sends are under way."""
-        return self._busy.total()
+    async def drain(self) -> None:
+        """Wait until nothing that can be sent now is left; the caller bounds it. `run` must be running."""
+        while True:
+            due_us = await self._outbox.next_due_us(names) if (names := self._open_channels()) else None
+            if not self._busy.total() and (due_us is None or due_us > self._clock.now_us()):
+                return
+            await asyncio.sleep(_DRAIN_POLL_S)
 
     def _open_channels(self) -> list[str]:
         return [
@@ -98,18 +102,25 @@ class Delivery:
         name = row.message.address.channel
         with bind(chat=row.message.address.key, outbox=row.id):
             try:
-                await self._send(row, self._channels[name])
-            except StoreUnavailable as exc:
+                await self._guarded(row, self._channels[name])
+            except StoreError as exc:
                 # The row stays `sending`; its lease runs out and it is looked at again.
                 _log.error("send could not be recorded", error=str(exc))
-            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
-                _log.exception("send failed unexpectedly")
-                await self._later(row, f"{type(exc).__name__}: {exc}")
             finally:
                 was_full = self._busy[name] >= _PER_CHANNEL
                 self._busy[name] -= 1
                 if was_full:
                     self._bus.ring(Topic.OUTBOUND)
+
+    async def _guarded(self, row: OutboxRow, channel: Channel) -> None:
+        try:
+            await self._send(row, channel)
+        except StoreError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+            _log.exception("send failed unexpectedly")
+            await self._later(row, f"{type(exc).__name__}: {exc}")
+            self._bus.ring(Topic.OUTBOUND)
 
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
         if row.state is SendState.SENDING and not await self._send_again(row, channel):

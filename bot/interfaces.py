@@ -78,8 +78,11 @@ class Turns(Protocol):
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
         """Remember the platform message that shows the turn's unfinished text."""
 
-    async def finish(self, turn: Turn, ending: Ending) -> None:
-        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction."""
+    async def finish(self, turn: Turn, ending: Ending) -> bool:
+        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.
+
+        Returns whether new work waits, in the turn's lane or put there by the ending.
+        """
 
     async def release(self, turn: Turn) -> None:
         """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
@@ -392,6 +395,7 @@ class Channel(ABC):
     config_cls: ClassVar[type[BaseModel]]
     format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
     draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
+    needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
 
     problem: str = ""  # why it is not ready, free of secrets
     _state = ChannelState.STARTING
@@ -444,6 +448,10 @@ class Channel(ABC):
     async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
         """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""
         raise NotImplementedError
+
+    def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
+        """Return where one person can be written to in private, if the id alone tells."""
+        return None
 
     def last_poll_age_s(self) -> float | None:
         """Seconds since the platform was last asked for news; None where that means nothing."""

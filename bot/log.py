@@ -47,7 +47,17 @@ __all__ = ["REDACTED", "bind", "get_logger", "redact", "setup_logging"]
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 # Libraries that narrate each request at INFO, URL and all (a Telegram URL contains the token).
-_CHATTY = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp.access", "apscheduler", "openai", "tzlocal")
+_CHATTY = (
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "aiohttp.access",
+    "apscheduler",
+    "openai",
+    "tzlocal",
+    "aiosqlite",
+)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_OR_BREAK = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -20,8 +20,8 @@ from bot.zones import local_text
 _QUOTED_CHARS = 200
 _NO_USAGE = Usage()
 
-OrderDetector = Callable[[str, RequestContext], bool]
-"""Says whether a person's text orders a reminder; only then an answer without a stored job gets a note."""
+OrderDetector = Callable[[str, str, str], bool]
+"""Says of (text, zone, language) whether it orders a reminder; only then a missing job is worth a note."""
 
 
 class EndingWriter:
@@ -38,7 +38,7 @@ class EndingWriter:
             text = f"{text}\n\n{outcome.notice}"
         ok = outcome.stop is StopReason.ANSWERED
         if turn.origin is Origin.JOB:
-            return self._job_ending(outcome, request, text, ok=ok)
+            return self._job_ending(outcome, text, ok=ok)
         if request.scope == "subagent":
             state = SubagentState.DONE if ok else SubagentState.UNFINISHED
             return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.usage)
@@ -106,7 +106,7 @@ class EndingWriter:
 
     # --- kinds of work
 
-    def _job_ending(self, outcome: RunOutcome, request: RequestContext, text: str, *, ok: bool) -> Ending:
+    def _job_ending(self, outcome: RunOutcome, text: str, *, ok: bool) -> Ending:
         """A run's final text belongs to its chat, in the outbox and in the chat's history."""
         turn = outcome.turn
         silent = outcome.answered_by_tool and ok
@@ -202,7 +202,8 @@ class EndingWriter:
         """Say whether a reminder was ordered, no job call succeeded, and the answer is not a question."""
         if outcome.used["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
             return False
-        return any(self._orders_reminder(item.message.text, request) for item in outcome.turn.messages)
+        texts = [item.message.text for item in outcome.turn.messages]
+        return any(self._orders_reminder(text, request.zone, request.language) for text in texts)
 
 
 def outcome_text(turn: Turn, request: RequestContext) -> str:

@@ -24,7 +24,11 @@ _MAX_PORT = 65_535
 
 
 class Section(BaseModel):
-    """Base of every section, also of the plugins': unknown keys and wrong types are errors."""
+    """Base of every section, also of the plugins': unknown keys and wrong types are errors.
+
+    Nothing is converted ("60" is no number), so a field with a closed set is a `Literal`, or an enum whose
+    field says `Field(strict=False)`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,7 +1,7 @@
 """A provider with a stand-in: when the model cannot be reached, what the stand-in understands still works.
 
-The stand-in needs no network, so reminders can be set and listed while the model is down. Anything it does not
-understand gets the model's own error. Tries and waits within one call are the primary's business.
+The stand-in needs no network, so reminders can be set and listed while the model is down. Anything it does
+not understand gets the model's own error. Tries and waits within one call are the primary's business.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-MAX_REPLY_BYTES = 32 * 1024 * 1024
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 DRAIN_S = 0.1
 """How long to read on after `[DONE]`, so that the connection can serve the next call."""
 
@@ -67,6 +67,44 @@ class _RefusalError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.status)
         self.failure = failure
+
+
+class _Watch:
+    """The time limits of one exchange."""
+
+    def __init__(self, limits: CallLimits, deadline: float) -> None:
+        self._limits = limits
+        self._deadline = deadline
+        self._now = asyncio.get_running_loop().time
+        self._begun = False
+        self.scope = asyncio.timeout_at(min(deadline, self._now() + limits.first_token_s))
+
+    def sign_of_life(self, *, ending: bool = False) -> None:
+        """Note that the reply has begun and goes on, or that only its formal end is missing."""
+        self._begun = True
+        patience_s = min(self._limits.idle_s, FINISH_GRACE_S) if ending else self._limits.idle_s
+        self.scope.reschedule(min(self._deadline, self._now() + patience_s))
+
+    def reached(self) -> str:
+        """Say which limit ended the exchange."""
+        if self._now() >= self._deadline:
+            return f"the call took longer than {self._limits.total_s:g} s"
+        if self._begun:
+            return f"the reply stalled for {self._limits.idle_s:g} s"
+        return f"nothing came within {self._limits.first_token_s:g} s"
+
+
+class _Display:
+    """Passes the growing text on, each state of it once."""
+
+    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+        self._on_text = on_text
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        if self._on_text is not None and text != self._shown:
+            self._shown = text
+            self._on_text(text)
 
 
 class OpenAIProvider(Provider):
@@ -116,11 +154,12 @@ class OpenAIProvider(Provider):
         comes out has had its tries.
         """
         loop = asyncio.get_running_loop()
+        client = await self._ready_client()
         deadline = loop.time() + self._limits.total_s
         attempt = 1
         while True:
             try:
-                return await self._adapting(request, on_text, deadline)
+                return await self._adapting(client, request, on_text, deadline)
             except ProviderError as error:
                 wait_s = self._wait_s(error, attempt, deadline - loop.time())
                 _log.warning("model call failed (%s), next try in %.1f s", error, wait_s)
@@ -154,47 +193,50 @@ class OpenAIProvider(Provider):
         return wait_s
 
     async def _adapting(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+        self,
+        client: AsyncOpenAI,
+        request: ModelRequest,
+        on_text: Callable[[str], None] | None,
+        deadline: float,
     ) -> ModelReply:
         """One try, sent again at once when the endpoint's 400 taught something."""
         stream = on_text is not None
         while True:
             revision = self._dialect.revision
             try:
-                return await self._exchange(request, on_text, deadline)
+                return await self._exchange(client, request, on_text, deadline)
             except _RefusalError as refusal:
                 failure = refusal.failure
                 learned = self._dialect.learn(failure, request, stream=stream, revision=revision)
                 if not learned:
                     raise to_error(failure) from refusal
-                _log.info("the endpoint differs: %s", learned)
+                _log.warning("the endpoint differs: %s", learned)
 
     async def _exchange(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None, deadline: float
+        self,
+        client: AsyncOpenAI,
+        request: ModelRequest,
+        on_text: Callable[[str], None] | None,
+        deadline: float,
     ) -> ModelReply:
-        client = await self._ready_client()
-        limits = self._limits
-        loop = asyncio.get_running_loop()
-        first_token_at = loop.time() + limits.first_token_s
         body = self._dialect.encode(request, stream=on_text is not None)
-        watch = asyncio.timeout_at(min(deadline, first_token_at))
+        watch = _Watch(self._limits, deadline)
         reader = ReplyReader()
+        display = _Display(on_text)
         try:
-            async with watch, self._answer(client, body) as response:
-                if on_text is None or "application/json" in response.headers.get("content-type", ""):
-                    return await self._read_whole(response, reader, watch, deadline)
-                return await self._read_stream(response, reader, on_text, watch, deadline)
+            async with watch.scope, self._answer(client, body) as response:
+                # What was asked for is not always what comes: some endpoints know only one of the two.
+                kind = response.headers.get("content-type", "")
+                if "event-stream" in kind or (on_text is not None and "json" not in kind):
+                    reply = await self._read_stream(response, reader, display, watch)
+                else:
+                    reply = await self._read_whole(response, reader, watch)
         except TimeoutError as exc:
-            if reader.finished:
-                return reader.reply(ended=True)
-            raise ProviderError(ProviderErrorKind.TIMEOUT, self._which_limit(reader, deadline)) from exc
-
-    def _which_limit(self, reader: ReplyReader, deadline: float) -> str:
-        if asyncio.get_running_loop().time() >= deadline:
-            return f"the call took longer than {self._limits.total_s:g} s"
-        if reader.begun:
-            return f"the reply stalled for {self._limits.idle_s:g} s"
-        return f"nothing came within {self._limits.first_token_s:g} s"
+            if not reader.finished:
+                raise ProviderError(ProviderErrorKind.TIMEOUT, watch.reached()) from exc
+            reply = reader.reply(ended=True)
+        display.show(reply.text)
+        return reply
 
     @asynccontextmanager
     async def _answer(self, client: AsyncOpenAI, body: bytes) -> AsyncIterator[httpx2.Response]:
@@ -240,15 +282,13 @@ class OpenAIProvider(Provider):
         detail = clean_detail(f"{type(cause).__name__}: {cause}", self._api_key)
         return ProviderError(ProviderErrorKind.CUT if body_began else ProviderErrorKind.CONNECTION, detail)
 
-    async def _read_whole(
-        self, response: httpx2.Response, reader: ReplyReader, watch: asyncio.Timeout, deadline: float
-    ) -> ModelReply:
+    async def _read_whole(self, response: httpx2.Response, reader: ReplyReader, watch: _Watch) -> ModelReply:
         parts: list[bytes] = []
         async with aclosing(_chunks(response)) as chunks:
             async for chunk in chunks:
                 parts.append(chunk)
                 if chunk.strip():  # some gateways send spaces to keep the connection alive
-                    watch.reschedule(min(deadline, asyncio.get_running_loop().time() + self._limits.idle_s))
+                    watch.sign_of_life()
         try:
             body = orjson.loads(b"".join(parts))
         except orjson.JSONDecodeError as exc:
@@ -260,26 +300,20 @@ class OpenAIProvider(Provider):
         self,
         response: httpx2.Response,
         reader: ReplyReader,
-        on_text: Callable[[str], None],
-        watch: asyncio.Timeout,
-        deadline: float,
+        display: _Display,
+        watch: _Watch,
     ) -> ModelReply:
         import httpx2  # loaded with the SDK long before
 
-        loop = asyncio.get_running_loop()
         events = SseReader()
-        shown = ""
         try:
             async with aclosing(_chunks(response)) as chunks:
                 async for chunk in chunks:
                     for event in events.feed(chunk):
                         reader.feed(event)
                     if reader.begun:
-                        patience_s = FINISH_GRACE_S if reader.finished else self._limits.idle_s
-                        watch.reschedule(min(deadline, loop.time() + patience_s))
-                    if reader.text != shown:
-                        shown = reader.text
-                        on_text(shown)
+                        watch.sign_of_life(ending=reader.finished)
+                    display.show(reader.text)
                     if events.done:
                         await _drain(chunks)
                         break
@@ -288,10 +322,7 @@ class OpenAIProvider(Provider):
         except httpx2.RequestError:
             if not (reader.finished or events.done):
                 raise
-        reply = reader.reply(ended=events.done)
-        if reply.text != shown:
-            on_text(reply.text)
-        return reply
+        return reader.reply(ended=events.done)
 
     async def _ready_client(self) -> AsyncOpenAI:
         if self._client is None:

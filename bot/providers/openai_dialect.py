@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from bot.errors import ProviderErrorKind
 from bot.interfaces import ModelRequest
 from bot.messages import clean_text
-from bot.providers.openai_errors import Failure
+from bot.providers.openai_errors import Failure, kind_of
 
 OUTPUT_SHARE = 4
 """Without a configured limit, at most one in this many tokens of the window is asked for as output."""
@@ -36,7 +37,7 @@ _OUTPUT_CEILING = re.compile(
     r"|range of max_(?:completion_)?tokens is \[\d+, ?(?P<b>[\d,]+)\]"
     r"|maximum allowed number of output tokens\D{0,80}? is (?P<c>[\d,]+)"
     r"|max_(?:completion_)?tokens\W{0,3} (?:must|should) be (?:less than or equal to|at most|<=)"
-    r" (?P<d>[\d,]+)",
+    r" `?(?P<d>[\d,]+)",
     re.IGNORECASE,
 )
 
@@ -119,7 +120,7 @@ class Dialect:
                 self._ceiling = ceiling
                 self.revision += 1
                 return f"at most {ceiling} output tokens"
-        if not _REFUSED.search(words):
+        if kind_of(failure) is not ProviderErrorKind.BAD_REQUEST or not _REFUSED.search(words):
             return ""
         refused = self._refused_part(failure, request, stream=stream)
         if refused is None:

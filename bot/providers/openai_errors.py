@@ -36,8 +36,8 @@ _CONTEXT_LENGTH = re.compile(
     re.IGNORECASE,
 )
 _CONTENT_FILTER = re.compile(
-    r"content[_ ](?:filter|policy|risk|moderation|management)|responsible ?ai|safety system|flagged"
-    r"|moderation|inappropriate content|data_inspection_failed|sensitive (?:content|words?)"
+    r"content[_ ](?:filter|policy|(?:exists )?risk|moderation|management)|responsible ?ai|safety system"
+    r"|flagged|moderation|inappropriate content|data_inspection_failed|sensitive (?:content|words?)"
     r"|violat\w+ .{0,40}(?:policy|policies|guidelines)|usage policies",
     re.IGNORECASE,
 )
@@ -133,7 +133,7 @@ def reported_error(value: Mapping[str, Any]) -> ProviderError:
 def to_error(failure: Failure) -> ProviderError:
     """Return the failure as the error the engine knows, its detail scrubbed and cut."""
     detail = clean_detail(f"HTTP {failure.status}: {failure.message}")
-    return ProviderError(_kind(failure), detail, retry_after_s=failure.retry_after_s)
+    return ProviderError(kind_of(failure), detail, retry_after_s=failure.retry_after_s)
 
 
 def clean_detail(text: str, api_key: str = "") -> str:
@@ -144,7 +144,8 @@ def clean_detail(text: str, api_key: str = "") -> str:
     return text if len(text) <= DETAIL_LIMIT_CHARS else text[: DETAIL_LIMIT_CHARS - 1] + "…"
 
 
-def _kind(failure: Failure) -> ProviderErrorKind:
+def kind_of(failure: Failure) -> ProviderErrorKind:
+    """Return what went wrong, judged by status and words together."""
     status, words = failure.status, failure.words
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         if _QUOTA.search(words):

@@ -6,8 +6,8 @@ decisions, made here:
 
 - "Remind me in 10 minutes" without a text is a nudge and gets a default text; a *repeating* reminder without
   a text is refused (NO_TEXT), since it would nag about nothing for ever.
-- A repetition in front of an order is a reminder without being called one ("every weekday at 9 check the mail");
-  a single time is not ("tomorrow at 9 works for me").
+- A repetition in front of an order is a reminder without being called one ("every weekday at 9 check the
+  mail"); a single time is not ("tomorrow at 9 works for me").
 - "Cancel all reminders" names every job; so do "pause all" and "resume all".
 - A message with two requests for reminders is UNCLEAR: half of it must not be set silently.
 - Messages beyond 2,000 characters are not looked at.
@@ -46,10 +46,16 @@ from bot.providers.phrases_scan import (
     read_segment,
     read_sentence,
 )
-from bot.providers.phrases_when import When, schedule
+from bot.providers.phrases_schedule import schedule
+from bot.providers.phrases_when import When
 
 LIMIT_CHARS = 2_000
+_ORDER_LIMIT_CHARS = 240  # who writes more than this is not just asking for a list or a cancellation
+_BARE_LIMIT_CHARS = 300  # who writes more than this after "every day" tells a story
 _WANTED_LIMIT_CHARS = 120  # a longer "cancel ..." is a story, not the name of a job
+# A frame right behind an opening quote that has words in front: somebody talks about the phrase.
+_QUOTED = re.compile(r"\w.*[\"'“„«「『‘]\s*$")
+_SENTENCE_END = re.compile(r"[.!?;] |[。！？；]")
 _CJK = re.compile(r"[\u3400-\u9fff]")
 # Full-width forms and traditional signs have a twin of the same length; so spans stay valid.
 _TWINS = str.maketrans(
@@ -71,7 +77,7 @@ def understand(
     Args:
         text: the person's message, untrusted, any length.
         now: the current instant, aware, in the person's zone; local times refer to it.
-        language: the person's language ("en", "de", "zh"); decides between readings, all three are understood.
+        language: the person's language ("en", "de", "zh"); it is tried first, all three are understood.
         jobs: the chat's jobs in the order shown; None = not listed yet, so that a sentence that needs them
             answers `NeedJobs`.
     """
@@ -133,24 +139,24 @@ def _language(code: str) -> Language:
 def _understand(
     language: Language, text: str, scan: str, now: datetime, jobs: Sequence[KnownJob] | None
 ) -> Intent | None:
+    about_jobs = len(scan) <= _ORDER_LIMIT_CHARS
     for patterns, act in ((language.cancels, Remove), (language.pauses, Pause), (language.resumes, Resume)):
-        for pattern in patterns:
+        for pattern in patterns if about_jobs else ():
             if match := pattern.search(scan):
-                intent = _about_job(language, scan, match, act, jobs)
+                intent = _about_job(language, match, act, jobs)
                 if intent is not None:
                     return intent
-    if language.lists.search(scan):
+    if about_jobs and language.lists.search(scan):
         return ListJobs()
-    if language.changes.search(scan):
+    if about_jobs and language.changes.search(scan):
         return Refuse(reason=RefuseReason.UNCLEAR)
     return _add(language, text, scan, now)
 
 
 def _about_job(
     language: Language,
-    scan: str,
     match: re.Match[str],
-    act: type[Remove] | type[Pause] | type[Resume],
+    act: type[Remove | Pause | Resume],
     jobs: Sequence[KnownJob] | None,
 ) -> Intent | None:
     said = clean(match["what"])
@@ -171,7 +177,9 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
     found = [match for frame in language.frames if (match := frame.search(scan))]
     if not found:
         return _bare(language, text, scan, now)
-    frame = min(found, key=lambda m: m.start())
+    frame = min(found, key=_place)
+    if _QUOTED.search(scan, 0, frame.start()):
+        return None
     if language.question.match(scan, frame.end()):
         return None
     if language.conditional.match(scan, frame.end()):
@@ -179,24 +187,34 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
     if frame.re.search(scan, frame.end()):
         return Refuse(reason=RefuseReason.UNCLEAR)
     clusters = find_clusters(language, scan)
-    before = _before(language, scan, frame.start(), clusters)
     own = [read_segment(language, scan, frame.end(), len(scan), clusters)]
     if frame.groupdict().get("mid"):
         own.insert(0, read_segment(language, scan, frame.start("mid"), frame.end("mid"), clusters))
+    # When the request says what for, sentences before its own are only what led to it.
+    start = _sentence_start(scan, frame.start(), clusters) if any(segment.start < segment.end for segment in own) else 0
+    before = _before(language, scan, start, frame.start(), clusters)
     reading = read_sentence(language, text, scan, before, own)
     what = reading.text
     if reading.when is None and frame.groupdict().get("weak"):
         return None
-    if not what and language.wake.match(frame[0]):
-        what = language.wake_text
-    elif not what and language.timer.match(frame[0]):
-        what = language.timer_text
+    if not what:
+        what = next((own for pattern, own in language.own_texts if pattern.search(frame[0])), "")
     return _intent(language, what, reading.when, now)
 
 
-def _before(language: Language, scan: str, end: int, clusters: list[Cluster]) -> Segment:
+def _place(frame: re.Match[str]) -> int:
+    """Return where a frame begins; one that is only a noun, with anything in front, where the noun does."""
+    return frame.start("noun") if "noun" in frame.re.groupindex else frame.start()
+
+
+def _sentence_start(scan: str, end: int, clusters: list[Cluster]) -> int:
+    """Return where the sentence that holds `end` begins; the dots of "24.12. um 9" end none."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(scan, 0, end)]
+    return max((at for at in ends if not any(c.start < at < c.end for c in clusters)), default=0)
+
+
+def _before(language: Language, scan: str, start: int, end: int, clusters: list[Cluster]) -> Segment:
     """Return the stretch in front of the frame, polite openings and emoji left out."""
-    start = 0
     while start < end:
         match = language.politeness.match(scan, start, end)
         if match and match.end() > start:
@@ -223,10 +241,10 @@ def _intent(language: Language, what: str, when: When | None, now: datetime) -> 
 
 def _bare(language: Language, text: str, scan: str, now: datetime) -> Intent | None:
     """Read a repetition in front of an order; a question or a statement is not for us."""
-    if scan.rstrip().endswith(("?", "？", "吗", "呢")):
+    if len(scan) > _BARE_LIMIT_CHARS or scan.endswith(("?", "？", "吗", "呢")):
         return None
     clusters = find_clusters(language, scan)
-    segment = _before(language, scan, len(scan), clusters)
+    segment = _before(language, scan, 0, len(scan), clusters)
     if segment.lead is None or segment.lead.when.every is None:
         return None
     if segment.start >= segment.end or not language.bare.match(scan, segment.start, segment.end):

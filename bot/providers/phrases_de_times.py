@@ -4,89 +4,34 @@ from __future__ import annotations
 
 import re
 
+from bot.providers.phrases_de_words import MONTH_NAMES, PART_NAMES, UNITS, WEEKDAY_NAMES, WORDS, number
 from bot.providers.phrases_intents import RefuseReason
-from bot.providers.phrases_scan import Words
-from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
-
-_ONES = (
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
-    "siebzehn achtzehn neunzehn"
-).split()
-_TENS = {
-    "zwanzig": 20,
-    "dreißig": 30,
-    "dreissig": 30,
-    "vierzig": 40,
-    "fünfzig": 50,
-    "sechzig": 60,
-    "neunzig": 90,
-}
-_NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
-_NUMBERS |= {f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)}
-_NUMBERS |= {**_TENS, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5, "dreieinhalb": 3.5}
-_NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "'ner"), 1)
-_MONTHS = {"jan": 1, "jän": 1, "jae": 1, "feb": 2, "mär": 3, "mae": 3, "mrz": 3, "apr": 4, "mai": 5, "jun": 6}
-_MONTHS |= {"jul": 7, "aug": 8, "sep": 9, "okt": 10, "nov": 11, "dez": 12}
-_WEEKDAYS = {"mo": 0, "di": 1, "mi": 2, "do": 3, "fr": 4, "sa": 5, "so": 6}
-_PARTS = {"morgen": Part.MORNING, "früh": Part.MORNING, "vormittag": Part.MORNING, "mittag": Part.NOON}
-_PARTS |= {"nachmittag": Part.AFTERNOON, "abend": Part.EVENING, "nacht": Part.NIGHT}
-_UNITS = {
-    "s": Delay(seconds=1),
-    "m": Delay(seconds=60),
-    "h": Delay(seconds=3600),
-    "st": Delay(seconds=3600),
-    "t": Delay(days=1),
-    "w": Delay(days=7),
-    "mo": Delay(months=1),
-    "j": Delay(months=12),
-}
-WORDS = Words(
-    {
-        "NUM": (
-            r"(?:\d{1,9}(?:[.,]\d{1,2})?|(?:ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)und"
-            r"(?:zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig)|zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig|sechzig|neunzig"
-            rf"|{'|'.join(reversed(_ONES[13:]))}|(?:anderthalb|(?:ein|zwei|drei)einhalb)|HOURWORD|ein(?:e[rmns]?)?|zwo)"
-        ),
-        "UNIT": (
-            r"(?:sekunden?|sek\b\.?|minuten?|min\b\.?|stunden?|std\b\.?|tage?n?|wochen?|monate?n?|jahre?n?|(?<=\d)[sm]\b|h\b)"
-        ),
-        "HALFSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:halben?|halbe[rn]?) (?:stunde|minute)|einer halbstunde)",
-        "QUARTERSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:dreiviertel|viertel)[ -]?stunden?)",
-        "SPAN": r"(?:HALFSPAN|QUARTERSPAN|NUM[\s-]*UNIT)(?!\w)",
-        "DURATION": r"(?:SPAN(?:(?:\s*,\s*| und |\s*)SPAN){0,3})",
-        "HOURWORD": "(?:zwölf|elf|zehn|neun|acht|sieben|sechs|fünf|vier|drei|zwei|eins?)",
-        "HOUR": r"(?:\d{1,2}|HOURWORD)",
-        "PART": "(?P<part>morgen|früh|vormittag|mittag|nachmittag|abend|nacht)s?",
-        "NOONPART": "(?P<part>vormittag|mittag|nachmittag|abend|nacht|früh)",
-        "FULLDAY": "(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)",
-        "WD": r"(?:FULLDAY|(?:mo|di|mi|do|fr|sa|so)\b\.?)",
-        "MONTH": (
-            "(?P<mon>januar|jänner|jaenner|februar|feber|märz|maerz|april|mai|juni|juli|august|september|oktober|november"
-            r"|dezember|(?:jan|feb|mär|mrz|apr|jun|jul|aug|sept|sep|okt|nov|dez)\b\.?)"
-        ),
-        "YEAR": r"(?:\s+(?P<y>20\d\d|19\d\d)(?![:\d]))?",
-        "EVERY": r"(?:(?:jede[nmrs]?|an jedem) (?:einzelnen )?)",
-        "AND": r"(?:\s*(?:,\s*und\b|,|&|/|\bund\b)\s*)",
-        "ABOUT": r"(?:(?:etwa|ungefähr|circa|ca\.?|genau|punkt|rund) )",
-        "AT": r"(?:(?:um|gegen|ab|@|nach) ABOUT?)",
-        "OCLOCK": r"(?:\s*uhr\b(?:\s*[0-5]?\d(?!\w|[:.]\d))?)",
-        "TIME": r"(?:\d{1,2}(?:[:.][0-5]\d)?OCLOCK?|HOURWORDOCLOCK?)",
-        "NOTCLOCK": r"(?![\w/%€$]|[:.]\d|\s*(?:UNIT|prozent|leute|personen|euro|mal)(?!\w))",
-        "BEGIN": r"(?<![\w'])",
-        "END": r"(?!\w|-\w)",
-    }
+from bot.providers.phrases_when import (
+    HOUR_MINUTES,
+    MONTHS,
+    NOON,
+    Clock,
+    Day,
+    Delay,
+    Every,
+    Part,
+    Unit,
+    When,
+    clock_at,
+    clocks_at,
+    delayed,
+    full_year,
+    month_days,
+    repeated,
+    weekday_run,
 )
+
 _rule = WORDS.rule
 _SPAN_PART = WORDS.compile(r"(?P<odd>HALFSPAN|QUARTERSPAN)|(?P<n>NUM)[\s-]*(?P<u>UNIT)")
 _UNSUPPORTED = When(reason=RefuseReason.UNSUPPORTED)
 _PAST = When(reason=RefuseReason.PAST)
 _DAILY = Every(unit=Unit.DAY)
 _WORKDAYS = When(every=Every(weekdays=(0, 1, 2, 3, 4)))
-
-
-def number(word: str) -> float:
-    """Return the value of a number in digits or words."""
-    return _NUMBERS[word] if word in _NUMBERS else _NUMBERS["eins"] if word == "ein" else float(word.replace(",", "."))
 
 
 def read_duration(text: str) -> Delay | None:
@@ -99,7 +44,7 @@ def read_duration(text: str) -> Delay | None:
             total += Delay(seconds=seconds)
             continue
         name = match["u"]
-        part = _UNITS[name[:2] if name[:2] in ("st", "mo") else name[0]].times(number(match["n"]))
+        part = UNITS[name[:2] if name[:2] in ("st", "mo") else name[0]].times(number(match["n"]))
         if part is None:
             return None
         total += part
@@ -107,14 +52,11 @@ def read_duration(text: str) -> Delay | None:
 
 
 def _delay(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    return When(delay=delay) if delay else None
+    return delayed(read_duration(match["in"]))
 
 
 def _every_span(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    every = delay and every_delay(delay)
-    return When(every=every) if every else None
+    return repeated(read_duration(match["in"]))
 
 
 _CLOCK = re.compile(r"(?:(\d{1,2})(?:[:.](\d{2}))?|([a-zöü]+))(\s*uhr(?:\s*(\d{1,2}))?)?$")
@@ -127,45 +69,41 @@ def _clock(text: str) -> Clock | None:
         return None
     digits, minutes, word, oclock, after = match.groups()
     hour, minute = int(digits) if digits else int(number(word)), int(minutes or after or 0)
-    if hour > 24 or minute > 59:
-        return None
-    loose = not (oclock or minutes) and 1 <= hour <= 11 and not (digits or "").startswith("0")
-    return Clock(hour=hour, minute=minute, loose=loose)
+    return clock_at(hour, minute, loose=not (oclock or minutes or (digits or "").startswith("0")))
 
 
 _BETWEEN_CLOCKS = re.compile(r"\s*(?:,|&|\bund\b)\s*(?:um\s+)?")
 
 
-def _clocks(match: re.Match[str]) -> When | None:
+def _clocks(match: re.Match[str]) -> When:
     """Return one time of day or a list of them ("um 9 und 18 Uhr")."""
-    clocks = [_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text]
-    good = tuple(clock for clock in clocks if clock)
-    return When(clocks=good) if good and len(good) == len(clocks) else None
+    return clocks_at(_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text)
 
 
 def _spoken(match: re.Match[str]) -> When | None:
-    """Return "halb neun" (8:30), "Viertel nach acht", "dreiviertel acht" (7:45), "fünf vor halb neun" (8:25)."""
+    """Return "halb neun" (8:30), "Viertel nach acht", "dreiviertel acht" (7:45), "fünf vor halb neun"."""
     hour = int(number(match["h"]))
-    base = (hour - 1) * 60 + {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]] if match["k"] else hour * 60
+    if match["q"] is None and match["k"] is None:
+        return None
+    minutes = hour * HOUR_MINUTES
+    if match["k"]:
+        minutes += {"halb": 30, "dreiviertel": 45, "viertel": 15}[match["k"]] - HOUR_MINUTES
     if match["q"]:
         spoken = match["q"].removesuffix(" minuten").removesuffix(" min")
         step = 15 if spoken == "viertel" else int(number(spoken))
-        base += step if match["side"] == "nach" else -step
-    if not 1 <= hour <= 24 or (match["q"] is None and match["k"] is None):
-        return None
-    base %= 24 * 60
-    if hour <= 12 and base < 60:
-        base += 12 * 60  # "halb eins" is half past twelve
-    return When(clocks=(Clock(hour=base // 60, minute=base % 60, loose=hour <= 12 and 1 <= base // 60 <= 11),))
+        minutes += step if match["side"] == "nach" else -step
+    if 0 <= minutes < HOUR_MINUTES:
+        minutes += NOON * HOUR_MINUTES  # "halb eins" is half past twelve
+    return clocks_at([clock_at(minutes // HOUR_MINUTES, minutes % HOUR_MINUTES, loose=hour <= NOON)])
 
 
 def _part(match: re.Match[str]) -> Part | None:
     said = match.groupdict().get("part")
-    return _PARTS[said] if said else None
+    return PART_NAMES[said] if said else None
 
 
 def _wd(text: str) -> int:
-    return _WEEKDAYS[text[:2]]
+    return WEEKDAY_NAMES[text[:2]]
 
 
 def _weekday(match: re.Match[str]) -> When:
@@ -182,12 +120,11 @@ def _weekdays(match: re.Match[str]) -> When:
 
 
 def _weekday_range(match: re.Match[str]) -> When:
-    first, last = _wd(match["a"]), _wd(match["b"])
-    return When(every=Every(weekdays=tuple((first + i) % 7 for i in range((last - first) % 7 + 1))))
+    return weekday_run(_wd(match["a"]), _wd(match["b"]))
 
 
 def _month(match: re.Match[str]) -> int:
-    return _MONTHS[match["mon"][:3]]
+    return MONTH_NAMES[match["mon"][:3]]
 
 
 def _date(match: re.Match[str]) -> When:
@@ -198,13 +135,13 @@ def _date(match: re.Match[str]) -> When:
 def _dotted(match: re.Match[str]) -> When | None:
     """Return 24.12., 24.12.2026 or 24/12: the day comes first."""
     day, month, year = int(match["d"]), int(match["mo"]), int(match["y"]) if match["y"] else None
-    if month > 12 and not match["on"]:
+    if month > MONTHS and not match["on"]:
         return None
-    return When(day=Day(month=month, day=day, year=year + 2000 if year is not None and year < 100 else year))
+    return When(day=Day(month=month, day=day, year=full_year(year)))
 
 
 def _month_days(match: re.Match[str]) -> When:
-    return When(every=Every(days=tuple(int(d) for d in re.findall(r"\d+", match["l"]))))
+    return month_days(re.findall(r"\d+", match["l"]))
 
 
 _ADVERBS = {
@@ -293,7 +230,8 @@ _REPEATS = (
     ),
     _rule(r"(?:\w{1,9}mal|\d+ ?(?:mal|x)) (?:pro|die|in der|im) (?:woche|monat|jahr|stunde)", _UNSUPPORTED),
     _rule(
-        r"(?:EVERY|am )(?P<l>\d{1,2}\.(?:AND\d{1,2}\.)*)(?: (?:jede[sn]|eines jeden|des|im|in jedem) monats?)",
+        r"(?:EVERY|am )(?P<l>\d{1,2}\.(?:AND\d{1,2}\.)*)(?: (?:jede[sn]|eines jeden|des|im"
+        r"|in jedem) monats?)",
         _month_days,
     ),
     _rule(
@@ -324,14 +262,16 @@ _DAY_RULES = (
         lambda m: When(part=_part(m)),
     ),
     _rule(
-        "(?P<p>(?:am |an diesem |diesen |dieser |(?:am )?(?:nächsten|naechsten|kommenden|nächster|kommender) ))(?P<wd>WD)(?:[- ]?NOONPART| (?:morgen))?",
+        "(?P<p>(?:am |an diesem |diesen |dieser |(?:am )?(?:nächsten|naechsten|kommenden|nächster"
+        "|kommender) ))(?P<wd>WD)(?:[- ]?NOONPART| (?:morgen))?",
         _weekday,
     ),
     _rule("(?P<p>)(?P<wd>FULLDAY)(?:[- ]?NOONPART)?", _weekday),
     _rule("(?:am )?FULLDAYAND(?:am )?FULLDAY", _UNSUPPORTED),
     _rule(r"(?:WD,?\s+)?(?:am |den |zum |der )?(?P<d>\d{1,2})\.?\s*MONTHYEAR", _date),
     _rule(
-        r"(?P<on>am |den |zum )?(?<![\d.])(?P<d>\d{1,2})\.(?P<mo>\d{1,2})(?:\.(?P<y>\d{4}|\d{2})(?![:\d])|\.|(?=[\s,]*(?:um|$|[a-z])))(?!\s*uhr)(?![\d:])",
+        r"(?P<on>am |den |zum )?(?<![\d.])(?P<d>\d{1,2})\.(?P<mo>\d{1,2})(?:\.(?P<y>\d{4}|\d{2})(?![:\d])"
+        r"|\.|(?=[\s,]*(?:um|$|[a-z])))(?!\s*uhr)(?![\d:])",
         _dotted,
     ),
     _rule(
@@ -343,6 +283,15 @@ _DAY_RULES = (
     _rule("(?:in der |im )?(?:nächste[nrs]?|naechste[nrs]?|kommende[nrs]?) (?P<u>woche|monat|jahr)", _next_unit),
     _rule("am (?:kommenden |nächsten )?wochenende|dieses wochenende", When(day=Day(weekday=5))),
     _rule("nächstes wochenende", When(day=Day(weekday=5, weeks=1))),
+)
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("(?:zwischen|von) TIME(?: (?:und|bis) |\\s*[-–]\\s*)TIME", _UNSUPPORTED),
+    _rule("(?:außer|ausser|ohne)(?: am| an)? (?:WDs?|wochenenden?|feiertagen?)(?:AND(?:am )?WDs?)*", _UNSUPPORTED),
+    _rule(
+        "bis(?: zum| ende| nächste[nrs]?)?(?: \\d\\S*)? (?:WD|MONTH|weihnachten|jahresende|woche|monats?|jahr)",
+        _UNSUPPORTED,
+    ),
+    _rule("DURATION (?:vorher|davor|zuvor|im voraus)(?=\\W*$)", When(reason=RefuseReason.UNCLEAR)),
 )
 _CLOCK_RULES = (
     _rule("(?:in|nach) (?:ABOUT|den nächsten )?(?P<in>DURATION)", _delay),
@@ -361,4 +310,8 @@ _CLOCK_RULES = (
     _rule(r"(?:AT)(?P<at>TIME(?:AND(?:um )?TIME)*)NOTCLOCK", _clocks),
     _rule(r"(?P<at>HOUROCLOCK|\d{1,2}[:.][0-5]\d\s*uhr|\d{1,2}:[0-5]\d)NOTCLOCK", _clocks),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (
+    _rule("(?P<in>DURATION)(?! (?:vor|vorher|davor|nach|früher))", _delay),
+    _rule("(?:(?<=auf )|(?<=für ))(?P<at>TIME)NOTCLOCK", _clocks),
+)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

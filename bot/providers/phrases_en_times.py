@@ -4,82 +4,28 @@ from __future__ import annotations
 
 import re
 
+from bot.providers.phrases_en_words import MONTH_NAMES, UNITS, WEEKDAY_NAMES, WORDS, number
 from bot.providers.phrases_intents import RefuseReason
-from bot.providers.phrases_scan import Words
-from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
-
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90}
-_NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
-_NUMBERS |= {f"{ten}{gap}{_ONES[i]}": n + i for ten, n in _TENS.items() for gap in "- " for i in range(1, 10)}
-_NUMBERS |= {
-    **_TENS,
-    "an": 1,
-    "a": 1,
-    "half a": 0.5,
-    "half": 0.5,
-    "a couple of": 2,
-    "couple of": 2,
-    "a couple": 2,
-}
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_WEEKDAYS = "mon tue wed thu fri sat sun".split()
-_UNITS = {
-    "s": Delay(seconds=1),
-    "m": Delay(seconds=60),
-    "h": Delay(seconds=3600),
-    "d": Delay(days=1),
-    "w": Delay(days=7),
-    "f": Delay(days=14),
-    "mo": Delay(months=1),
-    "y": Delay(months=12),
-}
-_SHORT = r"(?:(?:tues|thurs|thur|mon|tue|wed|thu|fri|sat|sun)\b\.?)"
-WORDS = Words(
-    {
-        "NUM": (
-            r"(?:\d{1,9}(?:[.,]\d{1,2})?|(?:twenty|thirty|forty|fifty|sixty|ninety)(?:[- ]HOURWORD)?"
-            rf"|{'|'.join(reversed(_ONES[10:]))}|HOURWORD|a couple of|couple of|a couple|half a|half|an?)"
-        ),
-        "UNIT": (
-            r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|wks?|months?|years?|yrs?|fortnights?"
-            r"|(?<=\d)[smhdw])"
-        ),
-        "HALFSPAN": "(?:half an? (?:hour|minute|day)|half[- ]hour|(?:an?|one) hour and a half)",
-        "QUARTERSPAN": "(?:(?:an? |one )?quarter (?:of an )?hour|three quarters of an hour)",
-        "MIXEDSPAN": r"NUM and a (?:half|quarter)\s+(?:hours?|minutes?)",
-        "SPAN": r"(?:HALFSPAN|QUARTERSPAN|MIXEDSPAN|NUM[\s-]*UNIT)(?![a-z]|'s\b|-[a-z])",
-        "DURATION": r"(?:SPAN(?:(?:\s*,\s*and |\s*,\s*| and |\s*)SPAN){0,3}(?: and a half)?)",
-        "HOURWORD": "(?:twelve|eleven|ten|nine|eight|seven|six|five|four|three|two|one)",
-        "MINUTEWORD": "(?:oh five|ten|fifteen|twenty|thirty|forty[- ]five|forty|fifty)",
-        "MERIDIEM": r"(?:\s*[ap]\.?\s?m\b\.?)",
-        "TIME": (
-            r"(?:\d{1,2}(?:[:.]\d{2})?MERIDIEM?|HOURWORD(?: MINUTEWORD)?MERIDIEM?)"
-            r"(?:\s*o'?\s?clock)?(?: (?:sharp|exactly))?"
-        ),
-        "NOTCLOCK": r"(?![\w/%€$]|[:.]\d|\s*(?:UNIT|percent|people|dollars?|euros?|times|ORD)END)",
-        "ABOUT": r"(?:(?:about|around|roughly|exactly|precisely) )",
-        "AT": r"(?:(?:(?:at|by|around|about|after|from|starting at) |@\s*)ABOUT?)",
-        "PART": "(?P<part>morning|afternoon|evening|night)",
-        "FULLDAY": "(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)",
-        "WD": rf"(?:FULLDAY|{_SHORT})",
-        "MONTH": (
-            "(?P<mon>january|february|march|april|may|june|july|august|september|october|november|december"
-            r"|(?:jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec)\b\.?)"
-        ),
-        "DAYNUM": r"(?P<d>\d{1,2})ORD?",
-        "YEAR": r"(?:,?\s+(?P<y>20\d\d|19\d\d)(?![:\d]))?",
-        "ORD": "(?:st|nd|rd|th)",
-        "EVERY": "(?:(?:every|each) (?:single )?)",
-        "AND": r"(?:\s*(?:,\s*and\b|,|&|/|\band\b)\s*)",
-        "EACHMONTH": "(?:(?: day)? of (?:the|each|every) month)",
-        "BEGIN": r"(?<![\w'])",
-        "END": r"(?!\w|'s\b|-\w)",
-    }
+from bot.providers.phrases_when import (
+    MONTHS,
+    NOON,
+    Clock,
+    Day,
+    Delay,
+    Every,
+    Part,
+    Unit,
+    When,
+    before_hour,
+    clock_at,
+    clocks_at,
+    delayed,
+    full_year,
+    month_days,
+    repeated,
+    weekday_run,
 )
+
 _rule = WORDS.rule
 _SPAN_PART = WORDS.compile(
     r"(?P<odd>HALFSPAN|QUARTERSPAN)|(?P<n>NUM)(?P<more> and a (?:half|quarter))?[\s-]*(?P<u>UNIT)"
@@ -87,12 +33,6 @@ _SPAN_PART = WORDS.compile(
 _UNSUPPORTED = When(reason=RefuseReason.UNSUPPORTED)
 _PAST = When(reason=RefuseReason.PAST)
 _DAILY = Every(unit=Unit.DAY)
-
-
-def number(word: str) -> float:
-    """Return the value of a number in digits or words."""
-    word = " ".join(word.split())
-    return _NUMBERS[word] if word in _NUMBERS else float(word.replace(",", "."))
 
 
 def read_duration(text: str) -> Delay | None:
@@ -108,7 +48,7 @@ def read_duration(text: str) -> Delay | None:
             total += Delay(seconds=30 if "minute" in odd else 43_200 if "day" in odd else seconds)
             continue
         name = match["u"]
-        unit = _UNITS["mo" if name.startswith("mo") else name[0]]
+        unit = UNITS["mo" if name.startswith("mo") else name[0]]
         more = {"half": 0.5, "rter": 0.25}.get((match["more"] or "")[-4:], 0.0)
         part = unit.times(number(match["n"]) + more)
         if part is None:
@@ -121,18 +61,16 @@ def read_duration(text: str) -> Delay | None:
 
 
 def _delay(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    return When(delay=delay) if delay else None
+    return delayed(read_duration(match["in"]))
 
 
 def _every_span(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    every = delay and every_delay(delay)
-    return When(every=every) if every else None
+    return repeated(read_duration(match["in"]))
 
 
 _CLOCK = re.compile(
-    r"(?:(\d{1,2})(?:[:.](\d{2}))?|([a-z]+)(?: ([a-z -]+?))?)\s*(?:([ap])\.?\s?m\b\.?)?(?:\s*o'?\s?clock)?(?: \w+)?$"
+    r"(?:(\d{1,2})(?:[:.](\d{2}))?"
+    r"|([a-z]+)(?: ([a-z -]+?))?)\s*(?:([ap])\.?\s?m\b\.?)?(?:\s*o'?\s?clock)?(?: \w+)?$"
 )
 
 
@@ -150,32 +88,27 @@ def _clock(text: str) -> Clock | None:
 
 
 def _with_meridiem(hour: int, minute: int, meridiem: str | None, *, padded: bool = False) -> Clock | None:
-    if minute > 59 or hour > 24 or (meridiem and not 1 <= hour <= 12):
-        return None
-    if meridiem:
-        return Clock(hour=hour % 12 + (12 if meridiem == "p" else 0), minute=minute)
-    return Clock(hour=hour, minute=minute, loose=1 <= hour <= 11 and not padded)
+    if not meridiem:
+        return clock_at(hour, minute, loose=not padded)
+    return clock_at(hour % NOON + (NOON if meridiem == "p" else 0), minute) if 1 <= hour <= NOON else None
 
 
 _BETWEEN_CLOCKS = re.compile(r"\s*(?:,|&|\band\b)\s*(?:and\s+)?(?:at\s+)?")
 
 
-def _clocks(match: re.Match[str]) -> When | None:
+def _clocks(match: re.Match[str]) -> When:
     """Return one time of day or a list of them."""
-    clocks = [_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text]
-    good = tuple(clock for clock in clocks if clock)
-    return When(clocks=good) if good and len(good) == len(clocks) else None
+    return clocks_at(_clock(text) for text in _BETWEEN_CLOCKS.split(match["at"]) if text)
 
 
-def _past_hour(match: re.Match[str]) -> When | None:
+def _past_hour(match: re.Match[str]) -> When:
     """Return "half past eight", "quarter to eight", "ten past nine"."""
     spoken = match["q"].removesuffix(" minutes").removeprefix("a ")
     minute = {"half": 30, "quarter": 15}.get(spoken) or int(number(spoken))
     hour = int(number(match["h"]))
     if match["side"] in ("to", "before", "till"):
-        hour, minute = (hour - 1) or 12, 60 - minute
-    clock = _with_meridiem(hour, minute, match["m"])
-    return When(clocks=(clock,)) if clock else None
+        hour, minute = before_hour(hour, minute)
+    return clocks_at([_with_meridiem(hour, minute, match["m"])])
 
 
 def _part(match: re.Match[str]) -> Part | None:
@@ -184,7 +117,7 @@ def _part(match: re.Match[str]) -> Part | None:
 
 
 def _wd(text: str) -> int:
-    return _WEEKDAYS.index(text[:3])
+    return WEEKDAY_NAMES.index(text[:3])
 
 
 def _weekday(match: re.Match[str]) -> When:
@@ -200,12 +133,11 @@ def _weekdays(match: re.Match[str]) -> When:
 
 
 def _weekday_range(match: re.Match[str]) -> When:
-    first, last = _wd(match["a"]), _wd(match["b"])
-    return When(every=Every(weekdays=tuple((first + i) % 7 for i in range((last - first) % 7 + 1))))
+    return weekday_run(_wd(match["a"]), _wd(match["b"]))
 
 
 def _month(match: re.Match[str]) -> int:
-    return _MONTHS.index(match["mon"][:3]) + 1
+    return MONTH_NAMES.index(match["mon"][:3]) + 1
 
 
 def _date(match: re.Match[str]) -> When:
@@ -218,16 +150,16 @@ def _every_date(match: re.Match[str]) -> When:
 
 
 def _month_days(match: re.Match[str]) -> When:
-    return When(every=Every(days=tuple(int(d) for d in re.findall(r"\d+", match["l"]))))
+    return month_days(re.findall(r"\d+", match["l"]))
 
 
 def _slashes(match: re.Match[str]) -> When | None:
     """Return 12/24: month first, unless only the other order is a date; 1/2 alone is a half."""
     a, b, year = int(match["a"]), int(match["b"]), int(match["y"]) if match["y"] else None
-    if not (match["on"] or match["y"] or max(a, b) > 12 or "0" in match["a"][0] + match["b"][0]):
+    if not (match["on"] or match["y"] or max(a, b) > MONTHS or "0" in match["a"][0] + match["b"][0]):
         return None
-    month, day = (b, a) if a > 12 >= b else (a, b)
-    return When(day=Day(month=month, day=day, year=year + 2000 if year is not None and year < 100 else year))
+    month, day = (b, a) if a > MONTHS >= b else (a, b)
+    return When(day=Day(month=month, day=day, year=full_year(year)))
 
 
 _OTHER = {"other": 2, "second": 2, "third": 3, "fourth": 4, "2nd": 2, "3rd": 3, "4th": 4}
@@ -322,7 +254,8 @@ _DAY_RULES = (
     _rule("(?:later )?(?:tonight|tonite|this night)", When(day=Day(offset=0), part=Part.NIGHT)),
     _rule("(?:later )?this PART", lambda m: When(day=Day(offset=0), part=_part(m))),
     _rule(
-        "(?:early |late |first thing |sometime )?(?:tomm?orr?ow|tmrw|tmr|tmw)(?: (?:in the )?(?P<part>morning|noon|afternoon|evening|night))?",
+        "(?:early |late |first thing |sometime )?(?:2morrow|tomm?orr?ow|tmrw|tmr"
+        "|tmw)(?: (?:in the )?(?P<part>morning|noon|afternoon|evening|night))?",
         lambda m: When(day=Day(offset=1), part=_part(m)),
     ),
     _rule("(?:the )?day after tomorrow(?: PART)?", lambda m: When(day=Day(offset=2), part=_part(m))),
@@ -349,6 +282,18 @@ _DAY_RULES = (
     _rule("(?:(?:on|at|over) )?(?:the|this) weekend", When(day=Day(weekday=5))),
     _rule("next weekend", When(day=Day(weekday=5, weeks=1))),
 )
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("(?:between|from) TIME(?: (?:and|to|until|till) |\\s*[-–]\\s*)TIME", _UNSUPPORTED),
+    _rule(
+        "(?:except|but not|excluding)(?: for)?(?: on)?(?: the)? (?:WDs?|weekends?|holidays?)(?:AND(?:on )?WDs?)*",
+        _UNSUPPORTED,
+    ),
+    _rule(
+        "(?:until|till)(?: the end of)?(?: next| this| the)? (?:WD|MONTH|christmas|tomorrow|week|month|year|\\d)\\S*",
+        _UNSUPPORTED,
+    ),
+    _rule("DURATION (?:before(?:hand)?|earlier|prior|in advance|ahead)(?=\\W*$)", When(reason=RefuseReason.UNCLEAR)),
+)
 _CLOCK_RULES = (
     _rule(
         "(?:in|within|after) (?:ABOUT|the next |another )?(?P<in>DURATION)(?:'s?)?(?: time)?(?: from now)?",
@@ -364,7 +309,8 @@ _CLOCK_RULES = (
     ),
     _rule(r"(?:AT)(?P<at>TIME(?:AND(?:at )?TIME)*)NOTCLOCK", _clocks),
     _rule(
-        r"(?P<at>(?:\d{1,2}(?:[:.]\d{2})?|HOURWORD)MERIDIEM|\d{1,2}:\d{2}|(?:\d{1,2}|HOURWORD) o'?\s?clock)NOTCLOCK",
+        r"(?P<at>(?:\d{1,2}(?:[:.]\d{2})?|HOURWORD)MERIDIEM|\d{1,2}:\d{2}|(?:\d{1,2}"
+        r"|HOURWORD) o'?\s?clock)NOTCLOCK",
         _clocks,
     ),
     _rule(
@@ -372,4 +318,8 @@ _CLOCK_RULES = (
         lambda m: When(clocks=(Clock(hour=int(m["h"]), minute=int(m["mi"])),)),
     ),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (
+    _rule("(?P<in>DURATION)(?! (?:before|after|early|earlier|prior|ago))", _delay),
+    _rule("(?<=for )(?P<at>TIME)NOTCLOCK", _clocks),
+)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

@@ -12,6 +12,7 @@ _ID = re.compile(r"\bjob-\w+")
 _NUMBER = re.compile(r"^\D{0,12}(\d{1,4})\D{0,12}$")
 _WORD = re.compile(r"\w+")
 _CJK = re.compile(r"[\u3400-\u9fff]")
+_ENOUGH = 0.5  # the share of the words said that a job must hold
 _STEM = 4  # letters that two words must share at the front to count as forms of one ("stretch", "stretching")
 
 Choice = tuple[str, ...] | Ambiguous | NotFound | None
@@ -20,8 +21,8 @@ Choice = tuple[str, ...] | Ambiguous | NotFound | None
 def choose(language: Language, said: str, jobs: Sequence[KnownJob], *, certain: bool) -> Choice:
     """Return the ids that `said` (lower case, without the verb) names.
 
-    `certain` tells whether the sentence is about reminders at all; when it is not and nothing fits, the answer
-    is None: "delete the file" is for someone else.
+    `certain` tells whether the sentence is about reminders at all; when it is not and nothing fits, the
+    answer is None: "delete the file" is for someone else.
     """
     by_id = [job.id for job in jobs if re.search(rf"(?<!\w){re.escape(job.id.lower())}(?!\w)", said)]
     if by_id:
@@ -76,7 +77,7 @@ def _best(language: Language, wanted: str, jobs: Sequence[KnownJob]) -> list[Kno
         return same
     scores = [(_score(language, wanted, job), job) for job in jobs]
     top = max((score for score, _ in scores), default=0.0)
-    return [job for score, job in scores if score == top] if top >= 0.5 else []
+    return [job for score, job in scores if score == top] if top >= _ENOUGH else []
 
 
 def _score(language: Language, wanted: str, job: KnownJob) -> float:

@@ -1,36 +1,29 @@
-"""What was said about time, as values, and the schedule that follows from it.
+"""What was said about time, as values, whatever the language.
 
-Language-free: the scanners of `phrases_en.py`, `phrases_de.py` and `phrases_zh.py` build a `When` from each
-expression, `merge` joins expressions that belong together ("tomorrow" + "at 9"), `schedule` turns the whole
-into one argument of the cron tool. Local times are naive; what happens to them at a clock change is the
-scheduler's.
+The scanners of `phrases_en.py`, `phrases_de.py` and `phrases_zh.py` build a `When` from each
+expression, `merge` joins expressions that belong together ("tomorrow" + "at 9"). Turning the whole into an
+argument of the cron tool is `phrases_schedule.py`.
 
-Readings that a person could dispute, decided here once:
-- A day without a time is 09:00; parts of a day have the hour in `_PART_HOURS`. When that hour has passed but the
-  part still goes on, the next full hour at least half an hour ahead is taken ("tonight" said at 22:14 is 23:00).
-- A *loose* hour (1 to 11 without am, pm or a 24-hour form) without a day is the next time a 12-hour clock shows
-  it: being early is a smaller harm than being late. With a day or a repetition, 1 to 5 is the afternoon and the
-  rest is as written. "Today at 8" said at nine in the morning is therefore past, and refused.
-- A weekday or date without a year is the next one that is still ahead.
-- "Every week" is Monday, "every month" the 1st, unless the sentence names the day.
-- Days and longer steps keep the time on the clock, so they become `at`; hours and shorter become `in_seconds`.
 """
 
 from __future__ import annotations
 
-from calendar import monthrange
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
 from bot.providers.phrases_intents import RefuseReason
 
 DAY_S = 86_400
-_DEFAULT_HOUR = 9
-_SHORTEST_EVERY_S = 60
-_FARTHEST_S = 100 * 366 * DAY_S  # beyond a century a number is a slip of the finger
-_DAY_ENDS = 22  # "today" without a time is not later than this
+NOON = 12
+MIDNIGHT = 24  # the one that ends the day
+HOUR_MINUTES = 60
+MONTHS = 12
+WEEKDAYS = 7
+DAWN = 6  # a loose hour before it means the afternoon, and at night the small hours
+_CENTURY = 100
+_T = TypeVar("_T")
 
 
 class Part(StrEnum):
@@ -41,10 +34,6 @@ class Part(StrEnum):
     AFTERNOON = "afternoon"
     EVENING = "evening"
     NIGHT = "night"  # "tonight": late evening, and the small hours when an hour says so
-
-
-_PART_HOURS = {Part.MORNING: 9, Part.NOON: 12, Part.AFTERNOON: 15, Part.EVENING: 18, Part.NIGHT: 20}
-_PART_LAST_HOURS = {Part.MORNING: 11, Part.NOON: 13, Part.AFTERNOON: 17, Part.EVENING: 23, Part.NIGHT: 23}
 
 
 class Unit(StrEnum):
@@ -58,16 +47,58 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """A time of day. Hour 24 is the midnight that ends the day; `loose` as in the module's rules."""
+    """A time of day. Hour 24 is the midnight that ends the day; `loose`: no am or pm was said."""
 
     hour: int
     minute: int = 0
     loose: bool = False
 
 
+def clock_at(hour: int, minute: int = 0, *, loose: bool = False) -> Clock | None:
+    """Return the time of day, None when there is no such one; only 1 to 11 can be loose."""
+    if not (0 <= hour <= MIDNIGHT and 0 <= minute < HOUR_MINUTES):
+        return None
+    return Clock(hour=hour, minute=minute, loose=loose and 0 < hour < NOON)
+
+
+def clocks_at(clocks: Iterable[Clock | None]) -> When:
+    """Return the expression that names these times; one that does not exist (25:00) spoils it."""
+    good = list(clocks)
+    existing = tuple(clock for clock in good if clock)
+    return When(clocks=existing) if len(existing) == len(good) else When(reason=RefuseReason.UNCLEAR)
+
+
+def hour_in_part(clock: Clock, part: Part | None, *, dated: bool = True) -> int:
+    """Return the hour that `part` makes of the clock's; 24 and more belong to the night that ends the day."""
+    hour = clock.hour
+    if part is None:
+        return hour + NOON if clock.loose and dated and hour < DAWN else hour
+    if part is Part.MORNING:
+        return 0 if hour == NOON else hour
+    if part is Part.NOON:
+        return hour + NOON if hour < DAWN else hour
+    if hour >= NOON:
+        return MIDNIGHT if hour == NOON and part is not Part.AFTERNOON else hour
+    if part is Part.EVENING and hour == 0:
+        return MIDNIGHT
+    if part is Part.NIGHT and hour < DAWN:
+        return hour + MIDNIGHT  # "tonight at 2"
+    return hour + NOON
+
+
+def full_year(year: int | None) -> int | None:
+    """Return a year of two digits as one of this century."""
+    return year + 20 * _CENTURY if year is not None and year < _CENTURY else year
+
+
+def before_hour(hour: int, minutes: int) -> tuple[int, int]:
+    """Return hour and minute of "ten to eight", on a 12-hour clock when the hour is one."""
+    return (hour - 1) or NOON, HOUR_MINUTES - minutes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """A day: an offset from today, a weekday (0 = Monday) or a date; `weeks`, `months` count from this one."""
+    """A day: an offset from today, a weekday (0 = Monday) or a date; `weeks` to `years` count from now."""
 
     offset: int | None = None
     weekday: int | None = None
@@ -104,7 +135,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """A repetition: every `seconds`, or every `n` units, or on `weekdays` (0 = Monday), or on `days` of the month."""
+    """A repetition: every `seconds`, every `n` units, on `weekdays` (0 = Monday) or `days` of the month."""
 
     seconds: int | None = None
     n: int = 1
@@ -116,7 +147,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class When:
-    """Everything one expression says about time; `reason` set means it says something no schedule can hold."""
+    """All that one expression says about time; with `reason`, it says something no schedule can hold."""
 
     delay: Delay | None = None
     day: Day | None = None
@@ -133,45 +164,45 @@ class When:
         return bool(self.clocks) and bool(self.day or self.every or self.delay)
 
 
+_TODAY = When(day=Day(offset=0))
+
+
 def merge(first: When, second: When) -> When | None:
     """Return both as one, or None when they say different things about the same aspect."""
-    if first.reason or second.reason:
-        if first.reason is RefuseReason.PAST or second.reason is RefuseReason.PAST:
-            return None
-        return When(reason=first.reason or second.reason)
-    if first.delay and second.delay:
+    reasons = {first.reason, second.reason} - {None}
+    if reasons:
+        return None if RefuseReason.PAST in reasons else When(reason=first.reason or second.reason)
+    if (first.delay and second == _TODAY) or (second.delay and first == _TODAY):
+        return first if first.delay else second  # "today in two hours"
+    if _clash(first, second):
         return None
-    if first.clocks and second.clocks:
-        return None
-    if first.part and second.part and first.part is not second.part:
-        return None
-    delay = first.delay or second.delay
-    if delay and (delay.seconds or first.day or second.day or first.every or second.every):
-        return None
-    day = first.day or second.day
-    if first.day and second.day:
-        day = _merge_days(first.day, second.day)
-        if day is None:
-            return None
-    every = first.every or second.every
-    if first.every and second.every:
-        every = _merge_every(first.every, second.every)
-        if every is None:
-            return None
-    if every and day:
-        every = _every_on(every, day)
-        if every is None:
-            return When(reason=RefuseReason.UNSUPPORTED)
-        day = None
-    if every and every.seconds and (first.part or second.part):
-        return None
-    return When(
-        delay=delay,
-        day=day,
+    both = When(
+        delay=first.delay or second.delay,
+        day=_joined(first.day, second.day, _merge_days),
         clocks=first.clocks or second.clocks,
         part=first.part or second.part,
-        every=every,
+        every=_joined(first.every, second.every, _merge_every),
     )
+    if (first.day and not both.day) or (first.every and not both.every):
+        return None
+    if both.delay and (both.delay.seconds or both.day or both.every):
+        return None
+    if both.every and both.every.seconds and both.part:
+        return None
+    if both.every and both.day:
+        every = _every_on(both.every, both.day)
+        return replace(both, every=every, day=None) if every else When(reason=RefuseReason.UNSUPPORTED)
+    return both
+
+
+def _clash(first: When, second: When) -> bool:
+    if (first.delay and second.delay) or (first.clocks and second.clocks):
+        return True
+    return bool(first.part and second.part and first.part is not second.part)
+
+
+def _joined(first: _T | None, second: _T | None, join: Callable[[_T, _T], _T | None]) -> _T | None:
+    return join(first, second) if first and second else first or second
 
 
 def _merge_days(first: Day, second: Day) -> Day | None:
@@ -215,7 +246,7 @@ def every_delay(delay: Delay) -> Every | None:
     if delay.months:
         if delay.seconds or delay.days:
             return None
-        years, rest = divmod(delay.months, 12)
+        years, rest = divmod(delay.months, MONTHS)
         return Every(unit=Unit.MONTH, n=delay.months) if rest else Every(unit=Unit.YEAR, n=years)
     if delay.seconds:
         return Every(seconds=delay.seconds + delay.days * DAY_S)
@@ -223,202 +254,23 @@ def every_delay(delay: Delay) -> Every | None:
     return Every(unit=Unit.WEEK, n=weeks) if weeks and not rest else Every(unit=Unit.DAY, n=delay.days)
 
 
-def schedule(when: When, now: datetime) -> dict[str, Any] | RefuseReason:
-    """Return the one schedule argument of the cron tool: `at`, `in_seconds`, `every_seconds` or `cron_expr`.
-
-    `now` is aware and in the person's zone; `at` is local and naive in ISO form.
-    """
-    if when.reason:
-        return when.reason
-    try:
-        if when.every:
-            return _repeating(when.every, when)
-        if len(when.clocks) > 1:
-            return RefuseReason.UNSUPPORTED
-        if when.delay:
-            return _delayed(when.delay, when, now)
-        return _once(when, now.replace(tzinfo=None))
-    except (ValueError, OverflowError):
-        return RefuseReason.UNCLEAR  # 31 February, the year 0, a million years
+def delayed(delay: Delay | None) -> When | None:
+    """Return "in SPAN"."""
+    return When(delay=delay) if delay else None
 
 
-def _at(moment: datetime) -> dict[str, Any]:
-    return {"at": moment.isoformat(timespec="seconds" if moment.second else "minutes")}
+def repeated(delay: Delay | None) -> When | None:
+    """Return "every SPAN"."""
+    every = delay and every_delay(delay)
+    return When(every=every) if every else None
 
 
-def _delayed(delay: Delay, when: When, now: datetime) -> dict[str, Any] | RefuseReason:
-    if delay.seconds + delay.days * DAY_S + delay.months * 31 * DAY_S > _FARTHEST_S:
-        return RefuseReason.UNCLEAR
-    if not (delay.days or delay.months):
-        return {"in_seconds": delay.seconds} if delay.seconds > 0 else RefuseReason.UNCLEAR
-    local = now.replace(tzinfo=None, microsecond=0)
-    day = _add_months(local.date(), delay.months) + timedelta(days=delay.days)
-    if when.clocks or when.part:
-        return _at(_clocked(day, when))
-    return _at(datetime.combine(day, local.time()) + timedelta(seconds=delay.seconds))
+def weekday_run(first: int, last: int) -> When:
+    """Return "every FIRST to LAST", over the weekend when the last comes before the first."""
+    length = (last - first) % WEEKDAYS + 1
+    return When(every=Every(weekdays=tuple((first + i) % WEEKDAYS for i in range(length))))
 
 
-def _add_months(day: date, months: int) -> date:
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _hour(clock: Clock, part: Part | None, *, dated: bool) -> int:
-    """Return the hour in 0 to 24+ after the part of the day, or the looseness of the word, had its say."""
-    hour = clock.hour
-    if part is Part.NIGHT:
-        if hour == 12:
-            return 24
-        if 6 <= hour < 12:
-            return hour + 12
-        return hour + 24 if hour < 6 else hour  # "tonight at 2" belongs to the night that begins today
-    if part is Part.MORNING:
-        return 0 if hour == 12 else hour
-    if part is Part.EVENING and hour == 12:
-        return 24
-    if part in (Part.AFTERNOON, Part.EVENING) and hour < 12:
-        return hour + 12
-    if part is Part.NOON and hour < 6:
-        return hour + 12
-    if part is None and clock.loose and dated and 1 <= hour <= 5:
-        return hour + 12
-    return hour
-
-
-def _clocked(day: date, when: When) -> datetime:
-    """Return the moment on `day` that clock, part or default give."""
-    if not when.clocks:
-        return datetime.combine(day, time(_PART_HOURS[when.part] if when.part else _DEFAULT_HOUR))
-    clock = when.clocks[0]
-    hour = _hour(clock, when.part, dated=True)
-    if clock.minute > 59 or hour > 30:
-        raise ValueError("not a time of day")
-    return datetime.combine(day, time()) + timedelta(hours=hour, minutes=clock.minute)
-
-
-def _once(when: When, now: datetime) -> dict[str, Any] | RefuseReason:
-    today = now.date()
-    if when.day is None:
-        moment = _next_loose(when, now)
-        return _at(moment)
-    day = when.day
-    if day.offset == 0:
-        moment = _clocked(today, when)
-        if moment <= now and not when.clocks:
-            later = _still_going(when.part, now)
-            if later is None:
-                return RefuseReason.PAST
-            moment = later
-    else:
-        moment = _clocked(_resolve_day(day, when, now), when)
-    return _at(moment) if moment > now else RefuseReason.PAST
-
-
-def _still_going(part: Part | None, now: datetime) -> datetime | None:
-    last = _PART_LAST_HOURS[part] if part else _DAY_ENDS
-    later = (now + timedelta(minutes=89)).replace(minute=0, second=0, microsecond=0)
-    return later if later.date() == now.date() and later.hour <= last else None
-
-
-def _next_loose(when: When, now: datetime) -> datetime:
-    """Return the next moment of a time without a day."""
-    today = now.date()
-    if not when.clocks:
-        moment = _clocked(today, when)
-        return moment if moment > now else moment + timedelta(days=1)
-    clock = when.clocks[0]
-    if clock.minute > 59 or clock.hour > 24:
-        raise ValueError("not a time of day")
-    start = datetime.combine(today, time()) + timedelta(minutes=clock.minute)
-    moment = start + timedelta(hours=_hour(clock, when.part, dated=False))
-    if when.part is Part.NIGHT and moment - timedelta(days=1) > now:
-        return moment - timedelta(days=1)  # "at 2 at night", said at one
-    step = timedelta(hours=12 if clock.loose and not when.part and 1 <= clock.hour <= 11 else 24)
-    while moment <= now:
-        moment += step
-    return moment
-
-
-def _resolve_day(day: Day, when: When, now: datetime) -> date:
-    today = now.date()
-    if day.offset is not None:
-        return today + timedelta(days=day.offset)
-    if day.weekday is not None:
-        if day.weeks is not None:
-            monday = today - timedelta(days=today.weekday())
-            return monday + timedelta(days=7 * day.weeks + day.weekday)
-        found = today + timedelta(days=(day.weekday - today.weekday()) % 7)
-        passed = found == today and (day.after_today or _clocked(found, when) <= now)
-        return found + timedelta(days=7) if passed else found
-    if day.weeks is not None:
-        return today - timedelta(days=today.weekday()) + timedelta(days=7 * day.weeks)
-    if day.months is not None:
-        return _add_months(today.replace(day=1), day.months).replace(day=day.day or 1)
-    if day.month is None:
-        return _next_day_of_month(day.day or 1, when, now)
-    if day.years is not None:
-        return date(today.year + day.years, day.month, day.day or 1)
-    if day.year is not None:
-        return date(day.year, day.month, day.day or 1)
-    for year in range(today.year, today.year + 9):  # nine years always hold a 29 February
-        if (day.day or 1) <= monthrange(year, day.month)[1]:
-            found = date(year, day.month, day.day or 1)
-            if found >= today:
-                return found
-    raise ValueError("no such date")
-
-
-def _next_day_of_month(number: int, when: When, now: datetime) -> date:
-    first = now.date().replace(day=1)
-    for ahead in range(13):
-        month = _add_months(first, ahead)
-        if number <= monthrange(month.year, month.month)[1]:
-            found = month.replace(day=number)
-            if found >= now.date() and _clocked(found, when) > now:
-                return found
-    raise ValueError("no such day")
-
-
-def _repeating(every: Every, when: When) -> dict[str, Any] | RefuseReason:
-    if every.seconds is not None:
-        if when.clocks:
-            return RefuseReason.UNSUPPORTED
-        if every.seconds < _SHORTEST_EVERY_S:
-            return RefuseReason.TOO_OFTEN
-        return {"every_seconds": every.seconds} if every.seconds <= _FARTHEST_S else RefuseReason.UNCLEAR
-    if every.n != 1:
-        spans = {Unit.DAY: DAY_S, Unit.WEEK: 7 * DAY_S}
-        if every.unit not in spans or when.clocks or when.part or every.n > 5000:
-            return RefuseReason.UNSUPPORTED  # crontab cannot count days across the end of a month
-        return {"every_seconds": every.n * spans[every.unit]} if every.n else RefuseReason.UNCLEAR
-    if every.unit is Unit.YEAR:
-        return RefuseReason.NO_TIME  # "every year", and no date
-    clocks = when.clocks or (Clock(hour=_PART_HOURS[when.part] if when.part else _DEFAULT_HOUR),)
-    times = sorted((_hour(c, when.part, dated=True) % 24, c.minute) for c in clocks)
-    minutes = {minute for _, minute in times}
-    if len(minutes) > 1:
-        return RefuseReason.UNSUPPORTED  # 9:00 and 17:30 are two crontab lines
-    if any(c.hour > 24 or c.minute > 59 for c in clocks):
-        return RefuseReason.UNCLEAR
-    fields = [str(minutes.pop()), ",".join(str(h) for h in sorted({h for h, _ in times})), *_cron_days(every)]
-    if every.days and not all(1 <= d <= 31 for d in every.days):
-        return RefuseReason.UNCLEAR
-    if every.month is not None:
-        date(2028, every.month, every.days[0])  # raises for 31 February; 2028 has a 29th
-    return {"cron_expr": " ".join(fields)}
-
-
-def _cron_days(every: Every) -> tuple[str, str, str]:
-    """Return day of month, month and weekday as crontab writes them (0 = Sunday)."""
-    if every.weekdays:
-        numbers = sorted({(d + 1) % 7 for d in every.weekdays})
-        if len(numbers) == 7:
-            return "*", "*", "*"
-        run = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
-        return "*", "*", f"{numbers[0]}-{numbers[-1]}" if run else ",".join(map(str, numbers))
-    if every.days:
-        days = ",".join(str(d) for d in sorted(set(every.days)))
-        return days, str(every.month) if every.month else "*", "*"
-    if every.unit is Unit.WEEK:
-        return "*", "*", "1"
-    return ("1" if every.unit is Unit.MONTH else "*"), "*", "*"
+def month_days(days: Iterable[str]) -> When:
+    """Return "on these days of every month"."""
+    return When(every=Every(days=tuple(int(day) for day in days)))

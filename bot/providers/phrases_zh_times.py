@@ -6,10 +6,28 @@ Traditional signs arrive as their simplified twins (see `phrases.py`).
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from bot.providers.phrases_intents import RefuseReason
 from bot.providers.phrases_scan import Words
-from bot.providers.phrases_when import Clock, Day, Delay, Every, Part, Unit, When, every_delay
+from bot.providers.phrases_when import (
+    MIDNIGHT,
+    MONTHS,
+    Clock,
+    Day,
+    Delay,
+    Every,
+    Part,
+    Unit,
+    When,
+    before_hour,
+    clock_at,
+    clocks_at,
+    delayed,
+    hour_in_part,
+    repeated,
+    weekday_run,
+)
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _WEEKDAYS = {c: i for i, c in enumerate("一二三四五六日")} | {"天": 6, "末": 5} | {str(i + 1): i for i in range(7)}
@@ -38,11 +56,12 @@ WORDS = Words(
         "UNIT": r"(?:秒钟?|分钟?|个?小时|个?钟头|天|日|个?星期|周|个?礼拜|个月|年)",
         "SPAN": r"(?:半个?(?:小时|钟头)|半天|半分钟|[一三]刻钟|NUM\s*个半(?:小时|钟头|月)|NUM\s*UNIT半?)",
         "DURATION": r"(?:SPAN(?:[零又]?\s*SPAN){0,3})",
-        "PART": "(?P<part>凌晨|清晨|清早|早上|早晨|上午|中午|正午|下午|午后|傍晚|晚上|夜里|深夜|半夜|夜晚|晚间|午夜)",
+        "ANYPART": "(?:凌晨|清[晨早]|早[上晨]|[上中正下]午|午[后夜]|傍晚|晚[上间]|夜[里晚]|[深半]夜)",
+        "PART": "(?P<part>ANYPART)",
         "WEEK": "(?:周|星期|礼拜)",
         "WD": "(?:WEEK[一二三四五六日天末1-7])",
         "AND": r"(?:\s*(?:、|和|与|跟|及|以及|,|还有)\s*)",
-        "BEGIN": "",
+        "BEGIN": "(?:(?<!现)[在于])?",
         "END": "",
         "TIME": (
             r"(?:SMALL\s*[点时](?![间候])(?:钟|整|半|[一三]刻|过?SMALL分?(?!钟)|差SMALL分)?|\d{1,2}:[0-5]\d"
@@ -52,7 +71,8 @@ WORDS = Words(
 )
 _rule = WORDS.rule
 _SPAN_PART = WORDS.compile(
-    r"(?P<odd>半个?(?:小时|钟头)|半天|半分钟|[一三]刻钟)|(?P<n>NUM)\s*(?P<half>个半)?(?P<u>UNIT|小时|钟头|月)(?P<more>半?)"
+    r"(?P<odd>半个?(?:小时|钟头)|半天|半分钟|[一三]刻钟)|(?P<n>NUM)\s*(?P<half>个半)?(?P<u>UNIT|小时|钟头"
+    r"|月)(?P<more>半?)"
 )
 _UNSUPPORTED = When(reason=RefuseReason.UNSUPPORTED)
 _PAST = When(reason=RefuseReason.PAST)
@@ -93,20 +113,19 @@ def read_duration(text: str) -> Delay | None:
 
 
 def _delay(match: re.Match[str]) -> When | None:
-    delay = read_duration(match["in"])
-    return When(delay=delay) if delay else None
+    return delayed(read_duration(match["in"]))
 
 
 def _every_span(match: re.Match[str]) -> When | None:
     delay = read_duration(match["in"])
     if delay == Delay(days=1) and "隔" in match[0]:
         delay = Delay(days=2)  # 每隔一天 leaves one day out
-    every = delay and every_delay(delay)
-    return When(every=every) if every else None
+    return repeated(delay)
 
 
 _CLOCK = WORDS.compile(
-    r"差(?P<less>SMALL)分钟?(?P<next>SMALL)点|(?P<h>SMALL)\s*[点时:](?:(?P<half>半)|(?P<q>[一三])刻|过?(?P<m>SMALL)分?|差(?P<to>SMALL)分)?"
+    r"(?:PART\s*)?(?:差(?P<less>SMALL)分钟?(?P<next>SMALL)点"
+    r"|(?P<h>SMALL)\s*[点时:](?:(?P<half>半)|(?P<q>[一三])刻|过?(?P<m>SMALL)分?|差(?P<to>SMALL)分)?)"
 )
 
 
@@ -117,19 +136,24 @@ def _clock(match: re.Match[str]) -> Clock | None:
     minute = 30 if match["half"] else {"一": 15, "三": 45}.get(match["q"] or "", 0)
     minute = int(number(match["m"])) if match["m"] else minute
     if less:
-        hour, minute = (hour - 1) or 12, 60 - int(number(less))
-    if hour > 24 or not 0 <= minute <= 59:
-        return None
-    return Clock(hour=hour, minute=minute, loose=1 <= hour <= 11 and ":" not in match[0])
+        hour, minute = before_hour(hour, int(number(less)))
+    return clock_at(hour, minute, loose=":" not in match[0])
 
 
 def _clocks(match: re.Match[str]) -> When | None:
     """Return one time of day or several ("9点和18点"), with the part of the day in front of the first."""
     if match[0] == "一点" and match.string[match.start() - 1 : match.start()] not in tuple("天日号晚早末周"):
         return None  # "a bit", as in 快一点
-    clocks = [_clock(one) for one in _CLOCK.finditer(match["at"])]
-    good = tuple(clock for clock in clocks if clock)
-    return When(clocks=good, part=_part(match)) if good and len(good) == len(clocks) else None
+    spoken = list(_CLOCK.finditer(match["at"]))
+    clocks = [_clock(one) for one in spoken]
+    parts = [_part(one) for one in spoken]
+    if len(set(parts)) == 1:
+        return replace(clocks_at(clocks), part=parts[0])
+    last: Part | None = None  # "早上7点和晚上9点": each hour goes with the part in front of it
+    for i, (clock, part) in enumerate(zip(clocks, parts, strict=True)):
+        last = part or last
+        clocks[i] = clock and clock_at(hour_in_part(clock, last) % MIDNIGHT, clock.minute)
+    return clocks_at(clocks)
 
 
 def _part(match: re.Match[str]) -> Part | None:
@@ -150,8 +174,7 @@ def _weekdays(match: re.Match[str]) -> When:
 
 
 def _weekday_range(match: re.Match[str]) -> When:
-    first, last = _WEEKDAYS[match["a"]], _WEEKDAYS[match["b"]]
-    return When(every=Every(weekdays=tuple((first + i) % 7 for i in range((last - first) % 7 + 1))))
+    return weekday_run(_WEEKDAYS[match["a"]], _WEEKDAYS[match["b"]])
 
 
 def _date(match: re.Match[str]) -> When:
@@ -245,18 +268,25 @@ _DAY_RULES = (
     _rule("下个?月", When(day=Day(months=1))),
     _rule(
         r"(?<![\d/])(?P<mon>\d{1,2})/(?P<d>\d{1,2})(?![\d/])(?P<y>)",
-        lambda m: _date(m) if int(m["mon"]) <= 12 else None,
+        lambda m: _date(m) if int(m["mon"]) <= MONTHS else None,
     ),
     _rule(r"(?P<y>\d{4})/(?P<mon>\d{1,2})/(?P<d>\d{1,2})(?!\d)", _date),
     _rule("圣诞节", When(day=Day(month=12, day=25))),
     _rule("平安夜", When(day=Day(month=12, day=24))),
     _rule("元旦", When(day=Day(month=1, day=1))),
 )
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("从?(?:ANYPART)?TIME(?:到|至|-|~)(?:ANYPART)?TIME(?:之间)?", _UNSUPPORTED),
+    _rule("(?:除了?)WD(?:AND?WD)*(?:以外|之外|外)?", _UNSUPPORTED),
+    _rule("直到", _UNSUPPORTED),
+    _rule("提前DURATION", When(reason=RefuseReason.UNCLEAR)),
+)
 _CLOCK_RULES = (
     _rule(r"(?:再过|过|在|等)?(?P<in>DURATION)(?:之后|以后|过后|后)(?!天)", _delay),
     _rule(r"(?:再过|过|再等)(?P<in>DURATION)", _delay),
-    _rule(r"(?:在|于|到)?(?:PART\s*)?(?P<at>TIME(?:AND(?:TIME))*)", _clocks),
+    _rule(r"(?P<at>(?:ANYPART\s*)?TIME(?:AND(?:ANYPART\s*)?TIME)*)", _clocks),
     _rule("正午", When(clocks=(Clock(hour=12),))),
     _rule("(?:今天)?(?:午夜|零点)", When(clocks=(Clock(hour=24),))),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (_rule("(?P<in>DURATION)(?!前|之前|以前)", _delay),)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

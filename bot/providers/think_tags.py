@@ -129,6 +129,8 @@ class ThinkTags:
             return False
         if not closing:
             self._hidden = self._had_block = True
+            if nothing_yet:
+                self.text = ""
             self._block_at = len(self.text)
             return True
         if self._had_block:

@@ -45,7 +45,7 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class PathRefused(DutifulError):  # noqa: N818  # named like its siblings in bot.errors
+class PathRefused(DutifulError):
     """The path cannot be used from this chat. The text is for anyone: it tells nothing about outside."""
 
 

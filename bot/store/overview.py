@@ -25,7 +25,9 @@ class SqlOverview:
                 return int(conn.execute(f"SELECT count(*) FROM {sql}").fetchone()[0])  # noqa: S608
 
             return StoreStatus(
-                sessions=count("sessions WHERE archived_us IS NULL"),
+                sessions=count(
+                    "sessions WHERE archived_us IS NULL AND lane NOT GLOB 'job:*' AND lane NOT GLOB 'sub:*'"
+                ),
                 inbox_queued=count("inbox WHERE state = 'queued'"),
                 turns_running=count("lanes WHERE turn_id IS NOT NULL"),
                 outbox_queued=count("outbox WHERE state IN ('queued', 'sending')"),

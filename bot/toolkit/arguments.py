@@ -21,6 +21,9 @@ _MAX_TEXT_CHARS = 20_000_000
 
 _FENCE = re.compile(r"\A```[A-Za-z0-9]*\s*(.*?)\s*```\Z", re.DOTALL)
 
+_DECODER = json.JSONDecoder(strict=False)
+"""Not strict: models leave line breaks inside strings as they are."""
+
 
 class ArgumentsError(ValueError):
     """The arguments cannot be used; the text completes "Error: ... parameters" for the model."""
@@ -85,12 +88,11 @@ def _parse(text: str, *, truncated: bool) -> Any:
     bare = text.strip()
     if len(bare) > _MAX_TEXT_CHARS:
         raise ArgumentsError(f"are too long ({len(bare)} characters)")
-    fenced = _FENCE.match(bare)
-    if fenced:
-        bare = fenced.group(1)
+    if bare.startswith("```"):
+        fenced = _FENCE.match(bare)
+        bare = fenced.group(1) if fenced else bare
     try:
-        # Not strict: models leave line breaks inside strings as they are.
-        return json.loads(bare, strict=False)
+        return _DECODER.decode(bare)
     except RecursionError:
         raise ArgumentsError("are nested too deeply") from None
     except ValueError:

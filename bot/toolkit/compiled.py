@@ -28,6 +28,8 @@ MAX_EXPLAINED_WORK = 20_000
 
 _BACKTRACK_LIMIT = 10_000
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT)
+_DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+_KNOWN_DRAFTS = ("https://json-schema.org/draft/20", "http://json-schema.org/draft-0")
 _LEGACY = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jsonschema_rs.Draft7Validator)
 
 
@@ -43,8 +45,7 @@ class CompiledSchema:
         try:
             size = measure(schema)
             plain = json.loads(json.dumps(schema)) if size.has_subclass else schema
-            self._schema = _with_nullable(copy.deepcopy(plain))
-            self._validator = _compile(self._schema)
+            self._schema, self._validator = _compile(_with_nullable(copy.deepcopy(plain)))
             self._index = SchemaIndex(self._schema, legacy=isinstance(self._validator, _LEGACY))
             self._weight = self._index.weight()
         except NotJsonError as exc:
@@ -203,14 +204,27 @@ class _Estimate:
         return [value]
 
 
-def _compile(schema: Any) -> jsonschema_rs.Validator:
+def _compile(schema: Any) -> tuple[Any, jsonschema_rs.Validator]:
+    """Return the schema as it was understood, and its validator.
+
+    A schema that names no draft, or one that nobody knows, and is not valid as 2020-12 is tried as draft 7:
+    many tool servers write draft 7 without saying so.
+    """
     if not isinstance(schema, (dict, bool)):
         raise SchemaError(f"a schema must be an object, got {type(schema).__name__}")
-    try:
-        return jsonschema_rs.validator_for(schema, validate_formats=False, offline=True, pattern_options=_PATTERNS)
-    except (ValueError, jsonschema_rs.ReferencingError) as exc:
-        text = str(exc)
-        raise SchemaError(text.partition("\n")[0][:300] or "does not compile") from None
+    candidates = [schema]
+    if isinstance(schema, dict) and not str(schema.get("$schema", "")).startswith(_KNOWN_DRAFTS):
+        bare = {key: value for key, value in schema.items() if key != "$schema"}
+        candidates = [bare, {"$schema": _DRAFT_7, **bare}]
+    reason = ""
+    for candidate in candidates:
+        try:
+            return candidate, jsonschema_rs.validator_for(
+                candidate, validate_formats=False, offline=True, pattern_options=_PATTERNS
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as exc:
+            reason = reason or str(exc).partition("\n")[0][:300] or "does not compile"
+    raise SchemaError(reason)
 
 
 def _with_nullable(schema: Any) -> Any:

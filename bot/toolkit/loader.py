@@ -224,7 +224,7 @@ def _declared_name(cls: type[Tool]) -> str | None:
     if isinstance(declared, property) and declared.fget is not None:
         try:
             declared = declared.fget(object.__new__(cls))
-        except AttributeError:  # depends on what the constructor sets
+        except Exception:  # noqa: BLE001 - a class's own code; its name depends on what the constructor sets
             return None
     return declared if isinstance(declared, str) else None
 

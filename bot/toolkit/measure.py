@@ -8,6 +8,7 @@ against a schema is left to `compiled.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,10 @@ class Size:
     has_subclass: bool  # str, int or float subclasses, tuples: the validator knows only the plain types
 
 
-def label(path: tuple[str | int, ...], root: str = "") -> str:
+_Path = tuple[str | int, ...]
+
+
+def label(path: _Path, root: str = "") -> str:
     """Return `a.b[2]` for a path; `root` is put in front, and stands alone for the value itself."""
     text = root
     for part in path:
@@ -57,57 +61,68 @@ def measure(value: Any) -> Size:
         NotJsonError: nested deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, a key that is no text, a
             number that JSON does not have (NaN, infinity), a lone surrogate, or a type that is not JSON's.
     """
-    values = chars = 0
+    values = 1
+    chars = 0
     has_float = has_subclass = False
-    todo: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    todo: list[tuple[Any, _Path]] = [([value], ())]  # the value itself as if it were an only item
     while todo:
-        item, path = todo.pop()
-        values += 1
-        kind = type(item)
-        if kind is str:
-            chars += len(item)
-            if not item.isascii():
-                _check_text(item, path)
-        elif kind is dict or isinstance(item, dict):
-            has_subclass = has_subclass or kind is not dict
-            _check_container(item, path, values + len(todo))
-            for key, child in item.items():
-                if type(key) is not str:
-                    if not isinstance(key, str):
-                        raise NotJsonError(f"{label(path)} has a key that is no string ({type(key).__name__})")
-                    has_subclass = True
-                if not key.isascii():
-                    _check_text(key, path)
-                todo.append((child, (*path, key)))
-        elif kind is list or isinstance(item, (list, tuple)):
-            has_subclass = has_subclass or kind is not list
-            _check_container(item, path, values + len(todo))
-            todo.extend((child, (*path, number)) for number, child in enumerate(item))
-        elif item is None or kind is bool or kind is int:
-            pass
-        elif kind is float:
-            has_float = True
-            if not math.isfinite(item):
-                raise NotJsonError(f"{label(path)} is {item}, which is not a JSON number")
-        elif isinstance(item, (str, int, float)):
-            has_subclass = True
+        container, path = todo.pop()
+        if isinstance(container, dict):
+            pairs: Iterable[tuple[Any, Any]] = container.items()
+            has_subclass = _check_keys(container, path) or has_subclass
         else:
-            raise NotJsonError(f"{label(path)} is of type {kind.__name__}, which JSON does not have")
+            pairs = enumerate(container)
+        for key, item in pairs:
+            kind = type(item)
+            if kind is str:
+                chars += len(item)
+                if not item.isascii():
+                    _check_text(item, (*path, key))
+            elif item is None or kind is bool or kind is int:
+                pass
+            elif isinstance(item, (dict, list, tuple)):
+                has_subclass = has_subclass or (kind is not dict and kind is not list)
+                values += len(item)
+                if len(path) > MAX_DEPTH:
+                    raise NotJsonError(f"nested deeper than {MAX_DEPTH} levels")
+                if values > MAX_VALUES:
+                    raise NotJsonError(f"more than {MAX_VALUES} values")
+                todo.append((item, (*path, key)))
+            elif kind is float:
+                has_float = True
+                if not math.isfinite(item):
+                    raise NotJsonError(f"{_label((*path, key))} is {item}, which is not a JSON number")
+            elif isinstance(item, (str, int, float)):
+                has_subclass = True
+            else:
+                raise NotJsonError(f"{_label((*path, key))} is of type {kind.__name__}, unknown to JSON")
     return Size(values=values, chars=chars, has_float=has_float, has_subclass=has_subclass)
 
 
-def _check_container(item: Any, path: tuple[str | int, ...], so_far: int) -> None:
-    if len(path) >= MAX_DEPTH:
-        raise NotJsonError(f"nested deeper than {MAX_DEPTH} levels")
-    if so_far + len(item) > MAX_VALUES:
-        raise NotJsonError(f"more than {MAX_VALUES} values")
+def _label(path: _Path) -> str:
+    return label(path[1:])  # without the place of the value itself
 
 
-def _check_text(text: str, path: tuple[str | int, ...]) -> None:
+def _check_keys(container: dict[Any, Any], path: _Path) -> bool:
+    """Check the property names; return whether one is of a subclass of str."""
+    has_subclass = False
+    for key in container:
+        if type(key) is not str:
+            if not isinstance(key, str):
+                raise NotJsonError(f"{_label(path)} has a key that is no string ({type(key).__name__})")
+            has_subclass = True
+        if not key.isascii():
+            _check_text(key, (*path, key))
+    return has_subclass
+
+
+def _check_text(text: str, path: _Path) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotJsonError(f"{label(path)} has a lone surrogate (half of a character); send whole characters") from None
+        raise NotJsonError(
+            f"{_label(path)} has a lone surrogate (half of a character); send whole characters"
+        ) from None
 
 
 _JSON_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (

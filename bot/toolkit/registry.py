@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import orjson
 import structlog
 
 from bot.toolkit.arguments import ArgumentsError, coerce
-from bot.toolkit.base import Tool, ToolResult
+from bot.toolkit.base import DEFAULT_TIMEOUT_S, Tool, ToolResult
 from bot.toolkit.compiled import CompiledSchema
 from bot.toolkit.definitions import DefinitionCache, Definitions, order_key
 from bot.toolkit.measure import shorten
@@ -129,8 +130,11 @@ class ToolRegistry:
             definition = tool.to_schema()
             definition_json = orjson.dumps(definition)
             definition = orjson.loads(definition_json)
-        except (SchemaError, TypeError, ValueError) as exc:
-            self.set_aside[name] = f"its parameter schema cannot be used: {shorten(str(exc), 300)}"
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - a plugin's properties, a server's schema; panics are no Exception
+            reason = str(exc) if isinstance(exc, SchemaError) else failure_text(exc)
+            self.set_aside[name] = f"its parameter schema cannot be used: {shorten(reason, 300)}"
             _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
             return
         cls = type(tool)
@@ -196,7 +200,8 @@ class ToolRegistry:
 
         The caller may change the list and what is in it; nobody else sees that.
         """
-        return self._definitions().as_list()
+        cache = self._cache
+        return (self._definitions() if cache is None else cache).as_list()
 
     def definitions_json(self) -> bytes:
         """Return the same as JSON text, encoded once per change of the registry."""
@@ -270,7 +275,7 @@ class ToolRegistry:
         caller for ever: after a grace it is left behind, and logged. When the caller is cancelled the call is
         too, and `CancelledError` goes on.
         """
-        limit_s = self._limits_s.get(tool.name, tool.timeout_s)
+        limit_s = self._limit_s(tool)
         task = asyncio.create_task(_guarded(tool, params), name=f"tool:{tool.name}")
         try:
             await asyncio.wait((task,), timeout=limit_s)
@@ -286,6 +291,12 @@ class ToolRegistry:
         if task.cancelled():
             return ToolResult.error(f"Error executing {tool.name}: it cancelled itself\n\n{ADVICE}")
         return task.result()
+
+    def _limit_s(self, tool: Tool) -> float:
+        limit_s = self._limits_s.get(tool.name, tool.timeout_s)
+        # A plugin may say None or 0 and mean "no limit"; every call has one.
+        usable = isinstance(limit_s, (int, float)) and 0 < limit_s < math.inf
+        return limit_s if usable else DEFAULT_TIMEOUT_S
 
     async def _stop(self, task: asyncio.Task[ToolResult], name: str) -> None:
         self._left_behind.add(task)  # a strong reference, also when this wait is cut short

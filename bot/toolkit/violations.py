@@ -42,13 +42,18 @@ _BOUNDS = {
 def explain(problems: list[Any], schema: Any, root: str) -> list[str]:
     """Return at most `MAX_MESSAGES` messages for the validator's errors, in a stable order."""
     messages: dict[str, None] = {}
-    for problem in problems:
+    for problem in sorted(problems, key=_place):  # the validator's own order follows its hash tables
         for message in _explain_one(problem, schema, root):
             messages.setdefault(shorten(message, _MAX_CHARS))
     texts = list(messages)
     if len(texts) > MAX_MESSAGES:
         texts[MAX_MESSAGES - 1 :] = [f"and {len(texts) - MAX_MESSAGES + 1} more problems"]
     return texts
+
+
+def _place(problem: Any) -> tuple[list[tuple[int, str]], str]:
+    path = [(part, "") if isinstance(part, int) else (0, part) for part in problem.instance_path]
+    return path, problem.kind.name
 
 
 def _explain_one(problem: Any, schema: Any, root: str) -> Iterator[str]:

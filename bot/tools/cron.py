@@ -29,7 +29,7 @@ _OWN = frozenset({"remove", "pause"})  # what a job's own turn may do to its job
             "kind": {
                 "type": "string",
                 "enum": ["reminder", "task"],
-                "description": "reminder (default): text is delivered as it is. task: you work on text when it is due.",
+                "description": "reminder (default): text is delivered as is. task: you work on text when it is due.",
             },
             "text": {"type": "string", "description": "What to say, or what to do.", "maxLength": TEXT_LIMIT_CHARS},
             "name": {"type": "string", "description": "A short name.", "maxLength": NAME_LIMIT_CHARS},
@@ -61,7 +61,7 @@ class CronTool(Tool):
     name = "cron"
     description = (
         "Set, list and change reminders and scheduled tasks of this chat. add takes exactly one of at, in_seconds, "
-        "every_seconds, cron_expr. Nothing is scheduled unless this tool returns a receipt; tell the person what it says."
+        "every_seconds, cron_expr. Nothing is scheduled without this tool's receipt; tell the person what it says."
     )
     risk = Risk.TALK
     replay = Replay.KEYED

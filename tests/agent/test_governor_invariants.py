@@ -16,7 +16,7 @@ from bot.agent.tokens import estimate_message
 from tests.support.conversations import poisoned_row, poisoned_rows
 from tests.support.strict_provider import violations
 
-SLOW_MACHINE = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+SLOW_MACHINE = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 limits_of_any_size = st.builds(
     GovernorLimits,
     context_window_tokens=st.sampled_from([0, 1_500, 1_900, 2_600, 200_000]),

@@ -1,4 +1,4 @@
-"""Rows of conversations for tests: short makers and hypothesis strategies for healthy and poisoned history."""
+"""Rows of conversations for tests: short makers, and strategies for poisoned history."""
 
 from __future__ import annotations
 

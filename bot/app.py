@@ -1,0 +1,416 @@
+"""The roof: constructs every part once, starts them in order, and takes them down in order.
+
+`Engine` is the parts of one process; `Engine.serve` is its life. Nothing here decides anything about messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from bot.access.policy import AccessPolicy, AllowList
+from bot.agent.commands import CommandContext, Commands, is_immediate
+from bot.agent.endings import EndingWriter
+from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.loop import AgentLoop, LoopSettings
+from bot.agent.prompt import ContextBuilder
+from bot.agent.runner import AgentRunner, offload_to
+from bot.bus import LocalSignal, MessageBus
+from bot.clock import US_PER_S, SystemClock
+from bot.config import Config
+from bot.control import ControlServer
+from bot.delivery import Delivery
+from bot.desk import ControlDesk
+from bot.errors import ChannelAuthError, ConfigError, DutifulError, StoreUnavailable
+from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
+from bot.jobs import JobDesk
+from bot.lock import DataLock
+from bot.log import get_logger
+from bot.messages import OutboundKind, OutboundMessage
+from bot.notify import notify, watchdog_interval_s
+from bot.parts import build_provider, channel_classes
+from bot.providers.openai_dialect import output_limit_tokens
+from bot.providers.phrases_orders import orders_reminder, read_reminder
+from bot.scheduler import JobComposer, Scheduler
+from bot.server import HealthServer
+from bot.store.store import SqlStore
+from bot.toolkit.context import ToolContext
+from bot.toolkit.loader import ToolLoader
+from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.roots import workspace_of
+from channels.console import USER_ID as CONSOLE_USER
+from channels.console import ConsoleChannel
+
+EXIT_OK, EXIT_RESTART, EXIT_CONFIG = 0, 75, 78
+"""78 is EX_CONFIG and 75 EX_TEMPFAIL of sysexits.h; the service unit acts on both."""
+
+OUTPUT_RESERVE_TOKENS = 4_096
+"""Room kept for the answer when no output limit is configured."""
+
+_OUTBOX_DRAIN_S = 5.0
+_CHANNEL_RETRY_S = 10.0
+_IDENTITY_KEPT_US = 30 * 86_400 * US_PER_S  # platforms redeliver within days; the design keeps 30
+_HOUSEKEEPING_S = 3_600.0
+_POLL_STALE_S = 300.0
+
+_log = get_logger(__name__)
+
+
+class Engine:
+    """All parts of one process, built by `open`."""
+
+    def __init__(self, config: Config, store: SqlStore, lock: DataLock, *, console_only: bool, delivers: bool) -> None:
+        self.config = config
+        self.store = store
+        self.console_only = console_only
+        self.exit_code = EXIT_OK
+        self.stopping = asyncio.Event()
+        self.ready = asyncio.Event()
+        self._lock = lock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.clock = SystemClock()
+        self.started_us = self.clock.now_us()
+        self.signal = LocalSignal()
+        classes = channel_classes()
+        sections = {} if console_only else dict(config.channels)
+        self.policy = AccessPolicy(
+            owners=[*config.access.owners, f"console:{CONSOLE_USER}"],
+            allow_from={name: _allow_list(section) for name, section in sections.items()},
+        )
+        self.bus = MessageBus(store, self.signal, self.clock, self.policy, is_immediate)
+        self.channels: dict[str, Channel] = {
+            name: classes[name].create(self._channel_context(section))
+            for name, section in sections.items()
+            if name != ConsoleChannel.name
+        }
+        self.console = ConsoleChannel(self.bus)
+        self.channels[ConsoleChannel.name] = self.console
+        composer = JobComposer(config.bot.language)
+        owned = [ConsoleChannel.name] if console_only else None
+        self.scheduler = Scheduler(
+            store,
+            self.signal,
+            self.clock,
+            composer,
+            catch_up_max_age_h=config.jobs.catch_up_max_age_h,
+            channels=owned,
+        )
+        self.delivery = Delivery(
+            self.bus,
+            store.outbox,
+            self.channels,
+            self.clock,
+            dead_letter_after_min=config.limits.dead_letter_after_min,
+        )
+        self.provider = build_provider(config, self.clock)
+        self.registry = self._load_tools(composer, delivers=delivers)
+        self.loop = self._build_loop(owned)
+        self.loop.commands = self._build_commands(delivers=delivers)
+        self.desk = ControlDesk(self, composer)
+        self.control = ControlServer(config.bot.data_dir, self.desk.handlers(), self.desk.chat)
+        self.health = self._build_health()
+
+    @classmethod
+    async def open(cls, config: Config, *, console_only: bool = False, delivers: bool = True) -> Engine:
+        """Take the data directory's lock, open the database, build everything; no network is used.
+
+        `console_only` leaves platforms and their jobs alone (a terminal chat without a running service);
+        `delivers` is False when this process ends before any job could fire.
+
+        Raises:
+            AlreadyRunning: another process holds the directory.
+            ConfigError: nothing usable is configured, or a folder cannot be written.
+            StoreError: the database is damaged or newer than this version.
+        """
+        if not console_only and not config.channels:
+            raise ConfigError(
+                f"{config.path or 'no configuration file'}: no channel is configured; add a section such as "
+                "[channels.telegram] (see config.example.toml), or use `dutiful chat` in a terminal"
+            )
+        lock = DataLock.take(config.bot.data_dir)
+        try:
+            for folder in (config.bot.workspace, config.bot.workspace / "shared"):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            store = await SqlStore.open(
+                config.bot.data_dir / "dutiful.db",
+                SystemClock(),
+                exclusive=True,
+                max_waiting=config.limits.inbox_max,
+            )
+        except OSError as exc:
+            lock.release()
+            raise ConfigError(f"[bot] workspace: {config.bot.workspace} cannot be used: {exc.strerror}") from exc
+        except StoreUnavailable as exc:
+            lock.release()
+            raise ConfigError(f"[bot] data_dir: the database cannot be written: {exc}") from exc
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        except BaseException:
+            await store.close()
+            lock.release()
+            raise
+
+    # --- construction
+
+    def _channel_context(self, section: Any) -> ChannelContext:
+        return ChannelContext(
+            section=section,
+            intake=self.bus,
+            cursors=self.store.cursors,
+            clock=self.clock,
+            workspace=str(self.config.bot.workspace),
+            bot_name=self.config.bot.name,
+        )
+
+    def _load_tools(self, composer: JobComposer, *, delivers: bool) -> ToolRegistry:
+        context = ToolContext(
+            store=self.store,
+            signal=self.signal,
+            clock=self.clock,
+            policy=self.policy,
+            composer=composer,
+            workspace=self.config.bot.workspace,
+            limits=self.config.limits,
+            jobs=self.config.jobs,
+            channels=tuple(self.channels),
+            delivers_jobs=delivers,
+        )
+        registry = ToolRegistry()
+        names = ToolLoader().load(context, registry)
+        _log.debug("tools loaded", tools=names)
+        return registry
+
+    def _build_loop(self, owned: list[str] | None) -> AgentLoop:
+        config = self.config
+        limits = config.limits
+        runner = AgentRunner(
+            provider=self.provider,
+            registry=self.registry,
+            steps=self.store.steps,
+            governor=ContextGovernor(),
+            policy=self.policy,
+            limits=limits,
+            governor_limits=GovernorLimits(
+                context_window_tokens=config.llm.context_window_tokens,
+                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
+                or OUTPUT_RESERVE_TOKENS,
+                replay_tokens=limits.replay_tokens,
+                tool_result_chars=limits.tool_result_chars,
+                preview_chars=limits.preview_chars,
+            ),
+            offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
+            max_output_tokens=config.llm.max_output_tokens,
+            model=config.llm.model,
+        )
+        return AgentLoop(
+            bus=self.bus,
+            store=self.store,
+            clock=self.clock,
+            policy=self.policy,
+            runner=runner,
+            builder=ContextBuilder(
+                name=config.bot.name,
+                workspace=config.bot.workspace,
+                format_hints={name: channel.format_hint for name, channel in self.channels.items()},
+            ),
+            endings=EndingWriter(orders_reminder=self._orders_reminder),
+            channels=self.channels,
+            settings=LoopSettings(
+                limits=limits,
+                default_zone=config.bot.timezone,
+                language=config.bot.language,
+                catch_up_max_age_h=config.jobs.catch_up_max_age_h,
+                channels=owned,
+            ),
+            on_end=self._turn_ended,
+        )
+
+    def _build_commands(self, *, delivers: bool) -> Commands:
+        llm = self.config.llm
+        return Commands(
+            CommandContext(
+                store=self.store,
+                signal=self.signal,
+                clock=self.clock,
+                control=self.loop,
+                read_reminder=read_reminder,
+                desk=JobDesk(self.config.jobs, delivers=delivers),
+                request_restart=lambda: self.stop(EXIT_RESTART),
+                model_name="offline" if llm.provider == "offline" else llm.model,
+                started_us=self.started_us,
+            )
+        )
+
+    def _build_health(self) -> HealthServer | None:
+        address = self.config.server.address
+        if address is None or self.console_only:
+            return None
+        return HealthServer(*address, health=self.health_report, readiness=self.readiness_report)
+
+    # --- life
+
+    def stop(self, exit_code: int = EXIT_OK) -> None:
+        """Begin an orderly shutdown."""
+        self.exit_code = exit_code
+        self.stopping.set()
+
+    async def serve(self) -> int:
+        """Run until `stop`, then shut down in order; returns the exit code."""
+        try:
+            await self.control.start()
+            if self.health is not None:
+                await self.health.start()
+            async with asyncio.TaskGroup() as group:
+                self._start_parts(group)
+                self.ready.set()
+                notify("READY=1")
+                _log.info("ready", channels=sorted(self.channels))
+                await self.stopping.wait()
+                notify("STOPPING=1")
+                await self._wind_down()
+        finally:
+            await self.close()
+        return self.exit_code
+
+    def _start_parts(self, group: asyncio.TaskGroup) -> None:
+        parts = {
+            "loop": self.loop.run(),
+            "delivery": self.delivery.run(),
+            "scheduler": self.scheduler.run(),
+            "housekeeping": self._housekeeping(),
+            "warm-up": self.provider.warm_up(),
+            **{f"channel {name}": self._supervise(channel) for name, channel in self.channels.items()},
+        }
+        if interval_s := watchdog_interval_s():
+            parts["watchdog"] = self._watchdog(interval_s)
+        self._tasks = {name: group.create_task(part, name=name) for name, part in parts.items()}
+
+    async def _wind_down(self) -> None:
+        """Stop receiving, let turns end, drain the outbox; each bounded."""
+        receiving = [name for name in self._tasks if name.startswith("channel ")]
+        await self._end(*receiving, "scheduler", "housekeeping", "warm-up")
+        await self._end("loop")
+        try:
+            async with asyncio.timeout(_OUTBOX_DRAIN_S):
+                await self.delivery.drain()
+        except TimeoutError:
+            _log.warning("messages are left in the outbox, they go out at the next start")
+        await self._end("delivery", "watchdog")
+
+    async def _end(self, *names: str) -> None:
+        tasks = [task for name in names if (task := self._tasks.get(name)) is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Let go of everything; for `serve`, or for a caller that opened without serving."""
+        for channel in self.channels.values():
+            await channel.close()
+        await self.provider.close()
+        if self.health is not None:
+            await self.health.close()
+        await self.control.close()
+        await self.store.close()
+        self._lock.release()
+
+    # --- watching over the parts
+
+    async def _supervise(self, channel: Channel) -> None:
+        """Keep one channel receiving. One of the four places that catch everything: others must go on."""
+        while True:
+            try:
+                await channel.run()
+            except ChannelAuthError as exc:
+                channel.state = ChannelState.FAILED
+                channel.problem = str(exc)
+                _log.error("channel is off until its configuration changes", channel=channel.name, error=str(exc))
+                await self._channel_failed(channel)
+                return
+            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+                channel.state = ChannelState.OFFLINE
+                channel.problem = f"{type(exc).__name__}: {exc}"
+                _log.exception("channel stopped, starting it again", channel=channel.name)
+            await asyncio.sleep(_CHANNEL_RETRY_S)
+
+    async def _channel_failed(self, failed: Channel) -> None:
+        """Tell owners elsewhere; when no platform is left, the configuration is what is wrong."""
+        platforms = [channel for channel in self.channels.values() if channel.needed]
+        console_wanted = ConsoleChannel.name in self.config.channels
+        if not console_wanted and all(channel.state is ChannelState.FAILED for channel in platforms):
+            self.stop(EXIT_CONFIG)
+            return
+        for owner in self.config.access.owners:
+            name, _, user_id = owner.partition(":")
+            channel = self.channels.get(name)
+            if channel is None or channel is failed or (address := channel.private_address(user_id)) is None:
+                continue
+            text = f"Channel {failed.name} is off: {failed.problem}"
+            try:
+                await self.bus.publish_outbound(OutboundMessage(address=address, text=text, kind=OutboundKind.NOTICE))
+            except DutifulError as exc:
+                _log.error("owner cannot be told", error=str(exc))
+
+    async def _housekeeping(self) -> None:
+        while True:
+            try:
+                await self.store.inbox.prune(older_than_us=self.clock.now_us() - _IDENTITY_KEPT_US)
+            except DutifulError as exc:
+                _log.error("housekeeping failed", error=str(exc))
+            await asyncio.sleep(_HOUSEKEEPING_S)
+
+    async def _watchdog(self, interval_s: float) -> None:
+        while True:
+            if self.health_report()[0]:
+                notify("WATCHDOG=1")
+            await asyncio.sleep(interval_s)
+
+    # --- reports
+
+    def health_report(self) -> tuple[bool, dict[str, Any]]:
+        """Say whether every loop of ours runs and platforms are still being asked for news."""
+        stopped = [name for name in ("loop", "delivery", "scheduler") if _is_done(self._tasks.get(name))]
+        stale = [
+            name
+            for name, channel in self.channels.items()
+            if channel.state is not ChannelState.FAILED and (channel.last_poll_age_s() or 0) > _POLL_STALE_S
+        ]
+        return not stopped and not stale, {"stopped": stopped, "stale": stale}
+
+    def readiness_report(self) -> tuple[bool, dict[str, Any]]:
+        """Say whether messages can come in and go out on every platform right now."""
+        states = {name: channel.state for name, channel in self.channels.items() if channel.needed}
+        well = self.ready.is_set() and not self.stopping.is_set()
+        well = well and all(state is ChannelState.READY for state in states.values())
+        return well, {"channels": states}
+
+    def channel_report(self) -> Mapping[str, Mapping[str, str]]:
+        """Return state and problem of each channel."""
+        return {name: {"state": item.state, "problem": item.problem} for name, item in self.channels.items()}
+
+    # --- small glue
+
+    def _turn_ended(self, channel: str, message_ids: list[str], *, replied: bool) -> None:
+        if channel == ConsoleChannel.name:
+            self.console.turn_ended(message_ids, replied=replied)
+
+    def _orders_reminder(self, text: str, zone: str, language: str) -> bool:
+        return orders_reminder(text, now_us=self.clock.now_us(), zone=zone, language=language)
+
+    def ring_all(self) -> None:
+        """Ring every doorbell, after rows were written by other means."""
+        for topic in Topic:
+            self.signal.notify(topic)
+
+
+def _is_done(task: asyncio.Task[None] | None) -> bool:
+    return task is None or task.done()
+
+
+def _allow_list(section: Any) -> AllowList:
+    allowed: AllowList = getattr(section, "allow_from", ())
+    return allowed

@@ -1,0 +1,221 @@
+"""The command line. Each command does its late imports itself: `--help` must not wait for the engine's."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from bot import __version__
+from bot.errors import AlreadyRunning, ConfigError, DutifulError
+
+if TYPE_CHECKING:
+    from bot.config import Config
+
+EXIT_FAILURE, EXIT_CONFIG = 1, 78
+
+app = typer.Typer(
+    name="dutiful",
+    help="A self-hosted assistant that keeps its promises.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+jobs_app = typer.Typer(help="Reminders and tasks of all chats.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(jobs_app, name="jobs")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", help="Configuration file; default: $DUTIFUL_CONFIG, ./dutiful.toml, ~/.config, /etc."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def main() -> None:
+    """Entry point: errors of ours become one message and an exit code, never a traceback."""
+    try:
+        app()
+    except ConfigError as exc:
+        _fail(exc, EXIT_CONFIG)
+    except DutifulError as exc:
+        _fail(exc, EXIT_FAILURE)
+
+
+def _fail(exc: DutifulError, code: int) -> NoReturn:
+    print(f"dutiful: {exc}", file=sys.stderr)
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"dutiful {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(config: ConfigOption = None) -> None:
+    """Run the service: all configured channels, until SIGTERM."""
+    settings = _load(config)
+    _set_up_logging(settings, quiet=False)
+    # The engine's imports take half a second that --help and check need not pay.
+    from bot.app import Engine
+
+    async def serve() -> int:
+        engine = await Engine.open(settings)
+        _stop_on_signals(engine.stop)
+        return await engine.serve()
+
+    sys.exit(_run(serve()))
+
+
+@app.command()
+def chat(
+    message: Annotated[
+        str | None, typer.Option("-m", "--message", help="Say one thing, print the reply, exit.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Talk in this terminal, beside a running service or without one."""
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    # As for `run`; the terminal's own libraries on top.
+    from bot.terminal import chat as open_chat
+
+    sys.exit(_run(open_chat(settings, message)))
+
+
+@app.command()
+def init(
+    config: Annotated[Path, typer.Option("--config", "-c", help="Where to write it.")] = Path("dutiful.toml"),
+) -> None:
+    """Write a configuration file with every key explained."""
+    from bot.config import default_config_text  # pydantic is not needed for --help
+
+    try:
+        with config.open("x", encoding="utf-8") as file:
+            file.write(default_config_text())
+        config.chmod(0o600)
+    except FileExistsError as exc:
+        raise ConfigError(f"{config} exists already; nothing was changed") from exc
+    except OSError as exc:
+        raise ConfigError(f"{config} cannot be written: {exc.strerror}") from exc
+    print(f"Wrote {config}. Edit it, then try `dutiful check` and `dutiful chat`.")
+
+
+@app.command()
+def check(config: ConfigOption = None) -> None:
+    """Check the configuration without using the network."""
+    settings = _load(config)
+    from bot.config import find_config  # as in `init`
+
+    source = find_config(config)
+    print(f"{source or 'no configuration file (defaults)'}: OK")
+    print(f"channels: {', '.join(sorted(settings.channels)) or 'none (terminal only)'}; model: {_model(settings)}")
+
+
+@app.command()
+def status(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Show sessions, queues, dead letters, jobs and channels."""
+    from bot.terminal import print_status  # rich is not needed for --help
+
+    settings = _load(config)
+    report = _run(_ask(settings, "status"))
+    print_status(report, as_json=json)
+
+
+@jobs_app.command("list")
+def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List all jobs, soonest first."""
+    from bot.terminal import print_jobs  # as in `status`
+
+    print_jobs(_run(_ask(_load(config), "jobs.list")), as_json=json)
+
+
+@jobs_app.command("remove")
+def jobs_remove(job_id: str, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Remove a job."""
+    from bot.terminal import print_change  # as in `status`
+
+    print_change("removed", _run(_ask(_load(config), "jobs.remove", id=job_id)), as_json=json)
+
+
+@jobs_app.command("run")
+def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Fire a job now, beside its schedule."""
+    from bot.terminal import print_change  # as in `status`
+
+    print_change("fired", _run(_ask(_load(config), "jobs.run", id=job_id)), as_json=json)
+
+
+# --- shared
+
+
+def _load(path: Path | None) -> Config:
+    from bot.config import load_config  # pydantic is not needed for --help
+    from bot.parts import config_sections
+
+    return load_config(path, sections=config_sections())
+
+
+def _set_up_logging(settings: Config, *, quiet: bool) -> None:
+    from bot.log import setup_logging  # structlog is not needed for --help
+
+    level = "error" if quiet and settings.log.level in ("info", "warning") else settings.log.level
+    setup_logging(level=level, format=settings.log.format, secrets=settings.secrets())
+
+
+def _model(settings: Config) -> str:
+    return "offline (no model)" if settings.llm.provider == "offline" else settings.llm.model
+
+
+def _run(main: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return asyncio.run(main)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+async def _ask(settings: Config, command: str, **arguments: Any) -> Any:
+    """Ask the process that holds the data directory, or be it for a moment."""
+    from bot.app import Engine  # as in `run`
+    from bot.control import connect
+    from bot.terminal import wait_for_engine
+
+    connection = await connect(settings.bot.data_dir)
+    if connection is not None:
+        try:
+            return await connection.request(command, **arguments)
+        finally:
+            await connection.close()
+    _set_up_logging(settings, quiet=True)
+    try:
+        engine = await Engine.open(settings, console_only=True, delivers=False)
+    except AlreadyRunning:
+        connection = await wait_for_engine(settings)
+        try:
+            return await connection.request(command, **arguments)
+        finally:
+            await connection.close()
+    try:
+        return await engine.desk.handlers()[command](dict(arguments))
+    finally:
+        await engine.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What the control socket offers: status, jobs, and a terminal's conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from bot import __version__
+from bot.clock import US_PER_S, from_us
+from bot.control import Connection, ControlError, Handler, Json
+from bot.errors import QueueFull, StoreUnavailable
+from bot.interfaces import Topic
+from bot.jobs import find_job
+from bot.records import Job
+from bot.scheduler import JobComposer
+from bot.texts import say
+from bot.zones import local_text
+from channels.console import Terminal
+
+if TYPE_CHECKING:
+    from bot.app import Engine
+
+
+class ControlDesk:
+    """Answers requests of one engine's control socket."""
+
+    def __init__(self, engine: Engine, composer: JobComposer) -> None:
+        self._engine = engine
+        self._composer = composer
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the handler of each command."""
+        return {
+            "status": self.status,
+            "jobs.list": self.list_jobs,
+            "jobs.remove": self.remove_job,
+            "jobs.run": self.run_job,
+        }
+
+    async def status(self, _request: Json) -> Json:
+        """Return everything `dutiful status` shows."""
+        engine = self._engine
+        store = await engine.store.overview.status()
+        jobs = await engine.store.jobs.list()
+        well, health = engine.health_report()
+        ready, _ = engine.readiness_report()
+        return {
+            "version": __version__,
+            "uptime_s": (engine.clock.now_us() - engine.started_us) // US_PER_S,
+            "mode": "chat" if engine.console_only else "run",
+            "model": "offline" if engine.config.llm.provider == "offline" else engine.config.llm.model,
+            "healthy": well,
+            "health": health,
+            "ready": ready,
+            "channels": engine.channel_report(),
+            "sessions": store.sessions,
+            "queues": {
+                "inbox": store.inbox_queued,
+                "turns": store.turns_running,
+                "outbox": store.outbox_queued,
+            },
+            "uncertain_sends": store.outbox_uncertain,
+            "dead_letter_count": store.dead_letter_count,
+            "dead_letters": [
+                {**asdict(letter), "address": letter.address.key, "at": from_us(letter.at_us).isoformat()}
+                for letter in store.dead_letters
+            ],
+            "jobs": [self._job(job) for job in jobs],
+        }
+
+    async def list_jobs(self, _request: Json) -> list[Json]:
+        """Return all jobs, soonest first."""
+        return [self._job(job) for job in await self._engine.store.jobs.list()]
+
+    async def remove_job(self, request: Json) -> Json:
+        """Remove a job of any chat."""
+        job = await self._find(str(request["id"]))
+        await self._engine.store.jobs.remove(job.id)
+        self._engine.signal.notify(Topic.JOBS)
+        return self._job(job)
+
+    async def run_job(self, request: Json) -> Json:
+        """Fire a job now, beside its schedule."""
+        job = await self._find(str(request["id"]))
+        await self._engine.store.jobs.run_now(job.id, self._composer)
+        self._engine.ring_all()
+        return self._job(job)
+
+    async def _find(self, wanted: str) -> Job:
+        job = find_job(await self._engine.store.jobs.list(), wanted)
+        if job is None:
+            raise ControlError(f"there is no job {wanted!r}; `dutiful jobs list` shows them")
+        return job
+
+    def _job(self, job: Job) -> Json:
+        zone = self._engine.config.bot.zone
+        return {
+            "id": job.id,
+            "chat": job.address.key,
+            "kind": job.kind,
+            "state": job.state,
+            "name": job.name,
+            "text": job.text,
+            "schedule": job.schedule.describe(),
+            "zone": job.schedule.zone,
+            "next": None if job.next_us is None else from_us(job.next_us).isoformat(),
+            "next_local": None if job.next_us is None else local_text(job.next_us, zone),
+            "runs": job.runs,
+            "last_state": job.last_state,
+            "last_error": job.last_error,
+        }
+
+    # --- a terminal
+
+    async def chat(self, connection: Connection) -> None:
+        """Serve a terminal until it goes: lines in, events out."""
+        engine = self._engine
+        terminal = engine.console.attach()
+        try:
+            await connection.send({"ok": {"name": engine.config.bot.name, "delivers": not engine.stopping.is_set()}})
+            async with asyncio.TaskGroup() as group:
+                writer = group.create_task(self._events(connection, terminal), name="terminal events")
+                try:
+                    while (line := await connection.receive()) is not None:
+                        await self._line(line, terminal)
+                finally:
+                    writer.cancel()
+        except ExceptionGroup as exc:
+            # The only error of either half is that the connection broke; the terminal is gone then.
+            raise ControlError("the terminal went away") from exc
+        finally:
+            engine.console.detach(terminal)
+
+    async def _events(self, connection: Connection, terminal: Terminal) -> None:
+        while True:
+            await connection.send(await terminal.events.get())
+
+    async def _line(self, line: Json, terminal: Terminal) -> None:
+        if "shown" in line:
+            self._engine.console.confirm(int(line["shown"]))
+        elif "say" in line:
+            message_id = str(line.get("id", ""))
+            try:
+                acceptance: Any = await self._engine.console.say(str(line["say"]), message_id)
+            except QueueFull:
+                terminal.push({"event": "refused", "text": say(self._engine.config.bot.language, "queue_full")})
+                return
+            except StoreUnavailable as exc:
+                terminal.push({"event": "refused", "text": str(exc)})
+                return
+            terminal.push({"event": "accepted", "id": message_id, "state": acceptance})

@@ -1,0 +1,64 @@
+"""Which channels and providers exist: found by file name, built from configuration.
+
+Adding one is one new file: nothing here names any of them, but for the two providers that `[llm] provider`
+can mean.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+
+import channels
+from bot.clock import Clock
+from bot.config import Config
+from bot.interfaces import Channel, Provider
+from bot.providers.fallback import StandInProvider
+from bot.providers.offline import OfflineProvider
+from bot.texts import say
+
+
+def channel_classes() -> Mapping[str, type[Channel]]:
+    """Return every channel by name; importing them must not import their SDKs."""
+    found: dict[str, type[Channel]] = {}
+    for info in pkgutil.iter_modules(channels.__path__):
+        module = importlib.import_module(f"channels.{info.name}")
+        for _, item in inspect.getmembers(module, inspect.isclass):
+            if issubclass(item, Channel) and not inspect.isabstract(item):
+                found[item.name] = item
+    return found
+
+
+def config_sections() -> dict[str, type[BaseModel]]:
+    """Return the config section of each channel, for the loader."""
+    return {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
+
+
+def build_provider(config: Config, clock: Clock) -> Provider:
+    """Return the configured provider; a network one with the offline provider as its stand-in."""
+    offline = OfflineProvider(clock)
+    if config.llm.provider == "offline":
+        return offline
+    # Only here: a chat without a model needs none of it.
+    from bot.providers.openai_compatible import CallLimits, OpenAIProvider
+
+    limits = config.limits
+    primary = OpenAIProvider(
+        model=config.llm.model,
+        api_key=config.llm.api_key.get_secret_value() if config.llm.api_key else "",
+        base_url=config.llm.base_url or "",
+        temperature=config.llm.temperature,
+        max_output_tokens=config.llm.max_output_tokens,
+        context_window_tokens=config.llm.context_window_tokens,
+        limits=CallLimits(first_token_s=limits.first_token_s, idle_s=limits.stream_idle_s, total_s=limits.call_total_s),
+        clock=clock,
+    )
+    return StandInProvider(primary, offline, notice=_stand_in_notice, clock=clock)
+
+
+def _stand_in_notice(language: str) -> str:
+    return say(language, "stand_in")

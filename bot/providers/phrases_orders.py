@@ -1,0 +1,29 @@
+"""Two questions others ask of the phrases: what does `/remind …` mean, and does a text order a reminder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zoneinfo import ZoneInfo
+
+from bot.clock import from_us
+from bot.providers.phrases import understand
+from bot.providers.phrases_intents import Add, Refuse
+
+
+def read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
+    """Return the cron tool's arguments for the words after `/remind`, or the key of the text that says why not."""
+    now = from_us(now_us, ZoneInfo(zone))
+    intent = None
+    # The bare words first, as people type them after the command; then as a sentence of each language.
+    for sentence in (text, f"remind me {text}", f"erinnere mich {text}", f"提醒我{text}"):
+        intent = understand(sentence, now=now, language=language)
+        if isinstance(intent, Add):
+            return intent.arguments
+        if isinstance(intent, Refuse) and sentence != text:
+            break
+    return f"offline.{intent.reason}" if isinstance(intent, Refuse) else "remind_usage"
+
+
+def orders_reminder(text: str, *, now_us: int, zone: str, language: str) -> bool:
+    """Say whether a person's text asks for a new reminder, whoever answers it."""
+    return isinstance(understand(text, now=from_us(now_us, ZoneInfo(zone)), language=language), Add)

@@ -1,0 +1,27 @@
+"""Ids of tool calls. A result belongs to its call by id alone, so ids must be there and be different."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from bot.messages import ToolCall, new_id
+
+_ID_CHARS = 12
+
+
+def with_unique_ids(calls: Iterable[ToolCall], taken: Collection[str] = ()) -> list[ToolCall]:
+    """Return the calls with an id each: given ones are kept, missing and repeated ones are made.
+
+    `taken` are ids of earlier calls of the same history. Do this once per reply, before anything is run or
+    saved: made ids are random.
+    """
+    used = set(taken)
+    result: list[ToolCall] = []
+    for call in calls:
+        kept = call
+        while not kept.id or not kept.id.strip() or kept.id in used:
+            kept = replace(call, id=new_id("call-", _ID_CHARS))
+        used.add(kept.id)
+        result.append(kept)
+    return result

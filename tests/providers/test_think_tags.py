@@ -1,0 +1,104 @@
+"""What of a reply is shown when the model writes its reasoning into the text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.providers.think_tags import ThinkTags
+
+
+def split(*chunks: str) -> ThinkTags:
+    tags = ThinkTags()
+    for chunk in chunks:
+        tags.feed(chunk)
+    tags.finish()
+    return tags
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("plain answer, 1 < 2 and `a`", "plain answer, 1 < 2 and `a`"),
+        ("<think>plan</think>Hi", "Hi"),
+        ("<think>plan</think>\n\nHi", "Hi"),
+        ("  <thinking>plan</thinking> Hi", "Hi"),
+        ("<reasoning>plan</reasoning>Hi", "Hi"),
+        ('<think effort="high">plan</think>Hi', "Hi"),
+        ("<THINK>plan</Think>Hi", "Hi"),
+        ("<think>plan</thinking>Hi", "Hi"),
+        ("<think>plan without end tag <final>Hi</final>", "Hi"),
+        ("<think>plan</think><final>Hi</final>", "Hi"),
+        ("<final>Hi</final>", "Hi"),
+        ("<think>plan without any end", ""),
+        ("Let me see. <think>plan</think>It is 4.", "Let me see. It is 4."),
+        ("<think>a</think>one <think>b</think>two", "one two"),
+        ("the plan, its tag was in the prompt\n</think>\n\nHi", "Hi"),
+        ("<think>I close with `</think>` here.\nMore plan</think>Hi", "Hi"),
+        ("<think>a <think> nested</think> plan</think>Hi", "Hi"),
+        ("Write `<think>x</think>` to begin.", "Write `<think>x</think>` to begin."),
+        ("Use:\n```xml\n<think>x</think>\n```\nDone", "Use:\n```xml\n<think>x</think>\n```\nDone"),
+        ("1. Use:\n   ~~~\n   <think>\n   ~~~\n<think>plan</think>", "1. Use:\n   ~~~\n   <think>\n   ~~~\n"),
+        ("```\n<think>x</think>\n```\n<think>plan</think>Hi", "```\n<think>x</think>\n```\nHi"),
+        ("a lone ` tick\n<think>plan</think>Hi", "a lone ` tick\nHi"),
+        ("```one line``` <think>plan</think>Hi", "```one line``` Hi"),
+        ("close it with </think> at the end", "close it with </think> at the end"),
+        ("a <final> word", "a <final> word"),
+        ("<thinker> and <b>bold</b>", "<thinker> and <b>bold</b>"),
+    ],
+)
+def test_reasoning_in_tags_is_never_shown_and_nothing_else_is_lost(written: str, shown: str) -> None:
+    assert split(written).text == shown
+
+
+def test_hidden_reasoning_is_kept_apart() -> None:
+    assert split("<think>plan</think>Hi <think>more</think>you").reasoning == "planmore"
+
+
+def test_a_tag_split_over_two_chunks_is_still_a_tag() -> None:
+    tags = ThinkTags()
+    seen = []
+    for chunk in ("<th", "ink>plan wit", "hout end tag <fi", "nal>Hi", "</fin", "al>"):
+        tags.feed(chunk)
+        seen.append(tags.text)
+    tags.finish()
+    assert seen == ["", "", "", "Hi", "Hi", "Hi"]
+    assert tags.text == "Hi"
+
+
+def test_a_lone_angle_bracket_at_the_end_is_shown() -> None:
+    assert split("1 ", "<").text == "1 <"
+
+
+PIECES = st.sampled_from(
+    [
+        "<think>",
+        "</think>",
+        "<final>",
+        "</final>",
+        "<reasoning>",
+        "`",
+        "```",
+        "\n",
+        "  ",
+        "~~~",
+        "a",
+        "<",
+        "/",
+        ">",
+        "th",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=14).map("".join), st.lists(st.integers(1, 5), max_size=40))
+def test_where_chunks_are_cut_changes_nothing(text: str, sizes: list[int]) -> None:
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(text[at : at + size])
+        at += size
+    chunks.append(text[at:])
+    whole = split(text)
+    parts = split(*chunks)
+    assert (parts.text, parts.reasoning) == (whole.text, whole.reasoning)
