@@ -15,6 +15,7 @@ from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -37,10 +38,10 @@ from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
+from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
-from bot.toolkit.roots import workspace_of
 from channels.console import USER_ID as CONSOLE_USER
 from channels.console import ConsoleChannel
 
@@ -206,8 +207,9 @@ class Engine:
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
-            offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
+            offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
             max_output_tokens=config.llm.max_output_tokens,
+            images=ImageStore(config.bot.data_dir / "media"),
             model=config.llm.model,
         )
         return AgentLoop(
