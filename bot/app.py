@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import uvloop
 
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -30,14 +33,15 @@ from bot.log import get_logger
 from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
+from bot.providers.openai_dialect import output_limit_tokens
 from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
+from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
-from bot.toolkit.roots import workspace_of
 from channels.console import USER_ID as CONSOLE_USER
 from channels.console import ConsoleChannel
 
@@ -54,6 +58,8 @@ _HOUSEKEEPING_S = 3_600.0
 _POLL_STALE_S = 300.0
 
 _log = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -146,7 +152,12 @@ class Engine:
         except BaseException:
             lock.release()
             raise
-        return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        try:
+            return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        except BaseException:
+            await store.close()
+            lock.release()
+            raise
 
     # --- construction
 
@@ -190,13 +201,16 @@ class Engine:
             limits=limits,
             governor_limits=GovernorLimits(
                 context_window_tokens=config.llm.context_window_tokens,
-                max_output_tokens=config.llm.max_output_tokens or OUTPUT_RESERVE_TOKENS,
+                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
+                or OUTPUT_RESERVE_TOKENS,
                 replay_tokens=limits.replay_tokens,
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
-            offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
+            offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
             max_output_tokens=config.llm.max_output_tokens,
+            images=ImageStore(config.bot.data_dir / "media"),
+            model=config.llm.model,
         )
         return AgentLoop(
             bus=self.bus,
@@ -253,10 +267,10 @@ class Engine:
     async def serve(self) -> int:
         """Run until `stop`, then shut down in order; returns the exit code."""
         try:
+            await self.control.start()
+            if self.health is not None:
+                await self.health.start()
             async with asyncio.TaskGroup() as group:
-                await self.control.start()
-                if self.health is not None:
-                    await self.health.start()
                 self._start_parts(group)
                 self.ready.set()
                 notify("READY=1")
@@ -406,3 +420,9 @@ def _is_done(task: asyncio.Task[None] | None) -> bool:
 def _allow_list(section: Any) -> AllowList:
     allowed: AllowList = getattr(section, "allow_from", ())
     return allowed
+
+
+def run_main(main: Coroutine[Any, Any, T]) -> T:
+    """Run a process's main coroutine on uvloop, which halves the loop's own share of a turn."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
