@@ -20,7 +20,7 @@ from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
-from bot.errors import ChannelError, ProviderError, StaleLease, StoreError, StoreUnavailable
+from bot.errors import ChannelError, StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
@@ -236,16 +236,13 @@ class AgentLoop:
         channel = self._channels.get(turn.address.channel)
         presence = Presence(channel, self._store.turns, turn)
         async with presence:
-            try:
-                outcome = await self._ask(turn, request, presence)
-            except ProviderError as exc:
-                _log.warning("model failed", kind=exc.kind, detail=exc.detail)
-                rows = [] if turn.has_rows else await self._user_rows(turn, request)
-                await presence.settle()
-                await self._finish(turn, self._endings.provider_failed(turn, request, exc, rows))
-                return
+            outcome = await self._ask(turn, request, presence)
             await presence.settle()
-        ending = self._endings.answered(outcome, request)
+        if outcome.error is not None:
+            _log.warning("model failed", kind=outcome.error.kind, detail=outcome.error.detail)
+            ending = self._endings.provider_failed(outcome, request, outcome.error)
+        else:
+            ending = self._endings.answered(outcome, request)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
@@ -260,14 +257,9 @@ class AgentLoop:
             compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
             tools=self._tools_for(request),
             on_text=presence.show if presence.shows_drafts else None,
+            time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
         )
-        if request.scope != "subagent":
-            return await self._runner.run(turn, spec)
-        try:
-            async with asyncio.timeout(limits.subagent_timeout_s):
-                return await self._runner.run(turn, spec)
-        except TimeoutError as exc:
-            raise self._endings.out_of_time(limits.subagent_timeout_s) from exc
+        return await self._runner.run(turn, spec)
 
     async def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
         now_us = self._clock.now_us()

@@ -62,6 +62,7 @@ class StopReason(StrEnum):
     REPEAT = "repeat"  # the same call kept giving the same result
     BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
     EMPTY = "empty"  # the model gave no text, also when asked again
+    NO_MODEL = "no_model"  # the model could not be had, or not in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class RunSpec:
 
     `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
     `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
-    tools that exist in this turn.
+    tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
     """
 
     request: RequestContext
@@ -80,6 +81,7 @@ class RunSpec:
     compose: Callable[[QueuedMessage], Message]
     tools: frozenset[str]
     on_text: Callable[[str], None] | None = None
+    time_limit_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class RunOutcome:
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
+    error: ProviderError | None = None  # why the model could not be had
 
 
 class AgentRunner:
@@ -137,14 +140,27 @@ class AgentRunner:
         return self._tools_tokens[key]
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
-        """Carry the turn to its final text, or to a limit.
+        """Carry the turn to its final text, to a limit, or to a model that cannot be had.
+
+        Steps recorded on the way stay, whatever the end; the outcome's turn knows of them.
 
         Raises:
-            ProviderError: the model cannot be had; steps recorded so far stay.
             StaleLease: another worker has the turn now.
         """
         set_request(spec.request)
-        return await _Run(self, turn, spec).go()
+        run = _Run(self, turn, spec)
+        limit = asyncio.timeout(spec.time_limit_s)
+        try:
+            async with limit:
+                return await run.go()
+        except ProviderError as exc:
+            return run.without_model(exc)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return run.without_model(
+                ProviderError(ProviderErrorKind.TIMEOUT, f"not done within {spec.time_limit_s:g} s")
+            )
 
     def _partition_tool_batches(self, calls: Sequence[_Prepared]) -> list[list[_Prepared]]:
         """Return the calls in order, neighbours that may run side by side as one batch."""
@@ -209,6 +225,12 @@ class _Run:
                 await self._conclude(reply)
                 return outcome
             await self._step(reply)
+        return outcome
+
+    def without_model(self, error: ProviderError) -> RunOutcome:
+        """Return the outcome of a run that the provider's failure ended."""
+        outcome = self._outcome
+        outcome.stop, outcome.error, outcome.rows = StopReason.NO_MODEL, error, self._fresh
         return outcome
 
     # --- the model
@@ -302,10 +324,10 @@ class _Run:
         taken = {call.get("id") for row in self._messages for call in row.get("tool_calls") or ()}
         calls = with_unique_ids(reply.tool_calls, taken)
         row = _assistant_row(reply.text, reply, calls)
-        self._fresh.append(row)
-        await self._runner.steps.record_reply(self._outcome.turn, self._fresh, calls)
+        # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
+        rows, self._fresh = [*self._fresh, row], []
+        await self._runner.steps.record_reply(self._outcome.turn, rows, calls)
         self._messages.append(row)
-        self._fresh = []
         await self._carry_out([self._prepare(call, reply.finish_reason) for call in calls])
 
     async def _finish_open_step(self) -> None:

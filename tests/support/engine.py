@@ -18,6 +18,7 @@ from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -32,10 +33,10 @@ from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
+from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
-from bot.toolkit.roots import workspace_of
 from tests.support.clock import FakeClock
 from tests.support.memory_channel import MemoryChannel
 
@@ -196,7 +197,8 @@ class Rig:
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
-            offload=offload_to(lambda request: workspace_of(request, self.workspace).root),
+            offload=offload_to(lambda request: chat_files(self.workspace, request).root),
+            images=ImageStore(self.setup.folder / "media"),
         )
 
     def _build_loop(self) -> AgentLoop:
