@@ -63,6 +63,7 @@ class _Running:
     turn: Turn
     task: asyncio.Task[None]
     stopped: bool = False
+    ended: bool = False  # its ending is committed
 
 
 class AgentLoop:
@@ -92,7 +93,8 @@ class AgentLoop:
         self._channels = channels
         self._settings = settings
         self._on_end = on_end
-        self._running: dict[int, _Running] = {}
+        # By claim, not by turn: a claim that was lost may still be winding up while the turn is resumed here.
+        self._running: dict[tuple[int, int], _Running] = {}
         self._free = asyncio.Event()
         self._free.set()
         self._busy = asyncio.Event()
@@ -106,7 +108,9 @@ class AgentLoop:
         """See `TurnControl.stop`: everything at work for the address ends, except commands beside it."""
         stopped = False
         for running in self._running.values():
-            if running.turn.address == address and not running.turn.lane.startswith("now:"):
+            if running.ended or running.turn.lane.startswith("now:"):
+                continue
+            if running.turn.address == address:
                 running.stopped = True
                 running.task.cancel()
                 stopped = True
@@ -143,7 +147,7 @@ class AgentLoop:
 
     def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
         task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
-        self._running[turn.id] = _Running(turn=turn, task=task)
+        self._running[turn.id, turn.fence] = _Running(turn=turn, task=task)
         self._idle.clear()
         self._busy.set()
         if len(self._running) >= self._settings.limits.turns_at_once:
@@ -163,7 +167,7 @@ class AgentLoop:
             await asyncio.sleep(_RENEW_S)
             try:
                 if self._running:
-                    await self._store.turns.renew(list(self._running))
+                    await self._store.turns.renew([item.turn.id for item in self._running.values()])
             except StoreUnavailable as exc:
                 _log.error("leases cannot be renewed now", error=str(exc))
 
@@ -180,7 +184,7 @@ class AgentLoop:
         finally:
             if len(self._running) >= self._settings.limits.turns_at_once:
                 self._bus.ring(Topic.INBOUND)  # work may have waited for this place
-            del self._running[turn.id]
+            del self._running[turn.id, turn.fence]
             self._free.set()
             if not self._running:
                 self._idle.set()
@@ -191,7 +195,7 @@ class AgentLoop:
             await self._handle(turn)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancelled(turn))
-            if not self._running[turn.id].stopped:
+            if not self._running[turn.id, turn.fence].stopped:
                 raise
         except StaleLease:
             _log.warning("turn was taken over by another worker")
@@ -206,7 +210,10 @@ class AgentLoop:
 
     async def _cancelled(self, turn: Turn) -> None:
         """Last write of a turn that was cancelled: ended by /stop, or given back for the next start."""
-        if self._running[turn.id].stopped:
+        running = self._running[turn.id, turn.fence]
+        if running.ended:
+            return
+        if running.stopped:
             await self._finish(turn, self._endings.stopped(turn))
         else:
             await self._store.turns.release(turn)
@@ -289,7 +296,19 @@ class AgentLoop:
         return replace(item, message=replace(message, attachments=tuple(files)))
 
     async def _finish(self, turn: Turn, ending: Ending) -> None:
-        more = await asyncio.shield(self._store.turns.finish(turn, ending))
+        """End the turn. Once begun this is carried through: a cancellation takes effect after it."""
+        ending_task = asyncio.create_task(self._end(turn, ending), name=f"end turn {turn.id}")
+        try:
+            await asyncio.shield(ending_task)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending_task])
+            if not ending_task.cancelled() and (error := ending_task.exception()) is not None:
+                _log.error("turn could not be ended", error=str(error))
+            raise
+
+    async def _end(self, turn: Turn, ending: Ending) -> None:
+        more = await self._store.turns.finish(turn, ending)
+        self._running[turn.id, turn.fence].ended = True
         fault_point("finished")
         if more:
             self._bus.ring(Topic.INBOUND)
