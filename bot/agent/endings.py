@@ -96,7 +96,9 @@ class EndingWriter:
         return replace(ending, usage=outcome.usage)
 
     def revoked(self, turn: Turn, request: RequestContext) -> Ending:
-        """Return the ending of background work whose creator may no longer speak here."""
+        """Return the ending of work whose sender may no longer speak here; a stranger gets no answer."""
+        if turn.origin is Origin.USER:
+            return Ending(state=TurnState.DEAD, error="its sender may not speak here any more")
         text = say(request.language, "owners_only")
         return self._failure(turn, request, text, state=TurnState.FAILED, error="its creator has no rights any more")
 

@@ -95,8 +95,6 @@ class AgentLoop:
         self._on_end = on_end
         # By claim, not by turn: a claim that was lost may still be winding up while the turn is resumed here.
         self._running: dict[tuple[int, int], _Running] = {}
-        self._free = asyncio.Event()
-        self._free.set()
         self._busy = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -124,14 +122,12 @@ class AgentLoop:
 
     async def run(self) -> None:
         """Claim and run turns until cancelled; then no new turn begins, running ones are left to `drain`."""
-        limit = self._settings.limits.turns_at_once
         async with asyncio.TaskGroup() as group:
             renewal = group.create_task(self._renew(), name="renew leases")
             try:
                 while True:
-                    await self._free.wait()
                     try:
-                        turns = await self._bus.consume_inbound(limit - len(self._running), self._settings.channels)
+                        turns = await self._bus.consume_inbound(self._room, self._settings.channels)
                     except StoreUnavailable as exc:
                         _log.error("no turn can be claimed now", error=str(exc))
                         await asyncio.sleep(_STORE_RETRY_S)
@@ -145,13 +141,15 @@ class AgentLoop:
             finally:
                 renewal.cancel()
 
+    def _room(self) -> int:
+        """Return how many more turns may begin."""
+        return self._settings.limits.turns_at_once - self.running()
+
     def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
         task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
         self._running[turn.id, turn.fence] = _Running(turn=turn, task=task)
         self._idle.clear()
         self._busy.set()
-        if len(self._running) >= self._settings.limits.turns_at_once:
-            self._free.clear()
 
     async def _drain(self) -> None:
         """Let running turns end, up to the grace; what is left is cancelled and goes on at the next start."""
@@ -182,10 +180,9 @@ class AgentLoop:
             # Not even the ending could be written. The lease runs out and the turn is resumed.
             _log.error("turn could not be ended", turn=turn.id, error=str(exc))
         finally:
-            if len(self._running) >= self._settings.limits.turns_at_once:
-                self._bus.ring(Topic.INBOUND)  # work may have waited for this place
+            if self._room() <= 0 or turn.attempt > 1:
+                self._bus.ring(Topic.INBOUND)  # work may have waited for this place, or for this suspect's end
             del self._running[turn.id, turn.fence]
-            self._free.set()
             if not self._running:
                 self._idle.set()
                 self._busy.clear()
@@ -202,7 +199,8 @@ class AgentLoop:
         except StoreUnavailable as exc:
             _log.error("turn cannot be recorded now", error=str(exc))
             await asyncio.sleep(_STORE_RETRY_S)
-            await self._store.turns.release(turn)
+            # It counts, or a turn that alone cannot be recorded would ask its model without end.
+            await self._store.turns.release(turn, counts=True)
             self._bus.ring(Topic.INBOUND)
         except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("turn failed")
@@ -224,7 +222,7 @@ class AgentLoop:
             _log.error("turn buried", attempts=turn.attempt - 1)
             await self._finish(turn, self._endings.dead(turn, request, attempts=turn.attempt - 1))
             return
-        if request.role is Role.STRANGER and turn.origin in (Origin.JOB, Origin.SUBAGENT):
+        if request.role is Role.STRANGER:
             await self._finish(turn, self._endings.revoked(turn, request))
             return
         message = turn.messages[0].message

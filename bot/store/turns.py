@@ -65,13 +65,16 @@ class SqlTurns:
         self._owner = owner
         self._opened_us = clock.now_us()
 
-    async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+    async def claim(
+        self, *, limit: int, channels: Collection[str] | None = None, immediate_only: bool = False
+    ) -> list[Turn]:
         """See `Turns.claim`."""
+        clause, values = _lane_filter(channels, immediate_only=immediate_only)
 
         def work(conn: sqlite3.Connection) -> list[Turn]:
             now = self._clock.now_us()
-            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, channels, now)]
-            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), channels)]
+            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, now, clause, values)]
+            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), clause, values)]
             return turns
 
         return await self._database.write(work)
@@ -100,14 +103,14 @@ class SqlTurns:
 
         return await self._database.write(work, durable=True)
 
-    async def release(self, turn: Turn) -> None:
+    async def release(self, turn: Turn, *, counts: bool = False) -> None:
         """See `Turns.release`."""
 
         def work(conn: sqlite3.Connection) -> None:
             conn.execute(
-                "UPDATE turns SET owner = '', lease_us = 0, attempts = attempts - 1"
+                "UPDATE turns SET owner = '', lease_us = 0, attempts = attempts - ?"
                 " WHERE id = ? AND owner = ? AND fence = ? AND state = 'running'",
-                (turn.id, turn.owner, turn.fence),
+                (int(not counts), turn.id, turn.owner, turn.fence),
             )
 
         await self._database.write(work)
@@ -241,15 +244,16 @@ def _may_join(first: QueuedMessage, other: QueuedMessage) -> bool:
     )
 
 
-def _channel_filter(column: str, channels: Collection[str] | None) -> tuple[str, list[str]]:
+def _lane_filter(channels: Collection[str] | None, *, immediate_only: bool) -> tuple[str, list[str]]:
+    """Return a condition on lanes `l` and its values."""
+    clause = " AND l.key GLOB 'now:*'" if immediate_only else ""
     if channels is None:
-        return "", []
-    return f" AND {column} IN ({','.join('?' * len(channels))})", list(channels)
+        return clause, []
+    return f"{clause} AND l.channel IN ({','.join('?' * len(channels))})", list(channels)
 
 
-def _interrupted(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None, now: int) -> list[int]:
+def _interrupted(conn: sqlite3.Connection, limit: int, now: int, clause: str, values: list[str]) -> list[int]:
     """Return running turns whose lease is void; of those cut short twice already, only one at a time."""
-    clause, values = _channel_filter("l.channel", channels)
     rows = conn.execute(
         "SELECT t.id, t.attempts FROM lanes l JOIN turns t ON t.id = l.turn_id"  # noqa: S608
         f" WHERE t.lease_us < ?{clause} ORDER BY t.attempts >= {_SUSPECT_ATTEMPTS}, t.id LIMIT ?",
@@ -267,11 +271,10 @@ def _interrupted(conn: sqlite3.Connection, limit: int, channels: Collection[str]
     return fresh
 
 
-def _waiting(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None) -> list[str]:
+def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str]) -> list[str]:
     """Return idle lanes with waiting messages, longest wait first."""
     if limit <= 0:
         return []
-    clause, values = _channel_filter("l.channel", channels)
     rows = conn.execute(
         "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
         f" WHERE i.state = 'queued' AND l.turn_id IS NULL{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
