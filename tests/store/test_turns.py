@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from bot.clock import US_PER_S
 from bot.errors import StaleLease
 from bot.interfaces import Store
 from bot.messages import Address, Attachment, ChatType, Origin, Quote, Usage
-from bot.records import Ending, Person, Turn, TurnState
+from bot.records import CallResult, Ending, Person, Turn, TurnState
 from tests.support.clock import FakeClock
 from tests.support.stores import CHAT, MEMORY, OTHER_CHAT, as_row, asks_for, inbound, opened, outbound, texts
 
@@ -153,8 +154,6 @@ async def test_a_worker_cannot_renew_what_it_lost(store: Store, other: Store, cl
 async def test_every_write_of_a_stale_worker_is_refused_and_changes_nothing(
     store: Store, other: Store, clock: FakeClock, verb: str
 ) -> None:
-    from bot.records import CallResult
-
     await store.inbox.accept(inbound())
     (turn,) = await store.turns.claim(limit=1)
     rows, calls = asks_for("a")
@@ -166,22 +165,21 @@ async def test_every_write_of_a_stale_worker_is_refused_and_changes_nothing(
     def never(unit: object) -> CallResult:
         raise AssertionError("ran for a stale worker")
 
+    ending = Ending(state=TurnState.DONE, outbound=(outbound("stale"),))
+    writes: dict[str, Coroutine[Any, Any, object]] = {
+        "finish": store.turns.finish(turn, ending),
+        "record_reply": store.steps.record_reply(turn, [{"role": "assistant", "content": "stale"}], []),
+        "start_call": store.steps.start_call(turn, "a"),
+        "record_result": store.steps.record_result(turn, done),
+        "record_step": store.steps.record_step(turn, [done], [], as_row),
+        "once": store.steps.once(turn, "b", never),
+        "draft": store.turns.save_draft(turn, "stale"),
+    }
+    write = writes.pop(verb)
+    for unused in writes.values():
+        unused.close()
     with pytest.raises(StaleLease):
-        match verb:
-            case "finish":
-                await store.turns.finish(turn, Ending(state=TurnState.DONE, outbound=(outbound("stale"),)))
-            case "record_reply":
-                await store.steps.record_reply(turn, [{"role": "assistant", "content": "stale"}], [])
-            case "start_call":
-                await store.steps.start_call(turn, "a")
-            case "record_result":
-                await store.steps.record_result(turn, done)
-            case "record_step":
-                await store.steps.record_step(turn, [done], [], as_row)
-            case "once":
-                await store.steps.once(turn, "b", never)
-            case "draft":
-                await store.turns.save_draft(turn, "stale")
+        await write
     assert await other.history.tail(resumed.session_id, limit_tokens=1000) == rows
     (record,) = await other.steps.calls_of(resumed, 0)
     assert (str(record.state), record.result) == ("pending", None)
