@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import uvloop
 
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
@@ -30,6 +32,7 @@ from bot.log import get_logger
 from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
+from bot.providers.openai_dialect import output_limit_tokens
 from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
@@ -54,6 +57,8 @@ _HOUSEKEEPING_S = 3_600.0
 _POLL_STALE_S = 300.0
 
 _log = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -146,7 +151,12 @@ class Engine:
         except BaseException:
             lock.release()
             raise
-        return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        try:
+            return cls(config, store, lock, console_only=console_only, delivers=delivers)
+        except BaseException:
+            await store.close()
+            lock.release()
+            raise
 
     # --- construction
 
@@ -190,13 +200,15 @@ class Engine:
             limits=limits,
             governor_limits=GovernorLimits(
                 context_window_tokens=config.llm.context_window_tokens,
-                max_output_tokens=config.llm.max_output_tokens or OUTPUT_RESERVE_TOKENS,
+                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
+                or OUTPUT_RESERVE_TOKENS,
                 replay_tokens=limits.replay_tokens,
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
             offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
             max_output_tokens=config.llm.max_output_tokens,
+            model=config.llm.model,
         )
         return AgentLoop(
             bus=self.bus,
@@ -253,10 +265,10 @@ class Engine:
     async def serve(self) -> int:
         """Run until `stop`, then shut down in order; returns the exit code."""
         try:
+            await self.control.start()
+            if self.health is not None:
+                await self.health.start()
             async with asyncio.TaskGroup() as group:
-                await self.control.start()
-                if self.health is not None:
-                    await self.health.start()
                 self._start_parts(group)
                 self.ready.set()
                 notify("READY=1")
@@ -406,3 +418,9 @@ def _is_done(task: asyncio.Task[None] | None) -> bool:
 def _allow_list(section: Any) -> AllowList:
     allowed: AllowList = getattr(section, "allow_from", ())
     return allowed
+
+
+def run_main(main: Coroutine[Any, Any, T]) -> T:
+    """Run a process's main coroutine on uvloop, which halves the loop's own share of a turn."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreUnavailable
+from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
@@ -102,18 +102,25 @@ class Delivery:
         name = row.message.address.channel
         with bind(chat=row.message.address.key, outbox=row.id):
             try:
-                await self._send(row, self._channels[name])
-            except StoreUnavailable as exc:
+                await self._guarded(row, self._channels[name])
+            except StoreError as exc:
                 # The row stays `sending`; its lease runs out and it is looked at again.
                 _log.error("send could not be recorded", error=str(exc))
-            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
-                _log.exception("send failed unexpectedly")
-                await self._later(row, f"{type(exc).__name__}: {exc}")
             finally:
                 was_full = self._busy[name] >= _PER_CHANNEL
                 self._busy[name] -= 1
                 if was_full:
                     self._bus.ring(Topic.OUTBOUND)
+
+    async def _guarded(self, row: OutboxRow, channel: Channel) -> None:
+        try:
+            await self._send(row, channel)
+        except StoreError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+            _log.exception("send failed unexpectedly")
+            await self._later(row, f"{type(exc).__name__}: {exc}")
+            self._bus.ring(Topic.OUTBOUND)
 
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
         if row.state is SendState.SENDING and not await self._send_again(row, channel):

@@ -78,8 +78,11 @@ class Turns(Protocol):
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
         """Remember the platform message that shows the turn's unfinished text."""
 
-    async def finish(self, turn: Turn, ending: Ending) -> None:
-        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction."""
+    async def finish(self, turn: Turn, ending: Ending) -> bool:
+        """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.
+
+        Returns whether new work waits, in the turn's lane or put there by the ending.
+        """
 
     async def release(self, turn: Turn) -> None:
         """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
@@ -136,8 +139,12 @@ class Outbox(Protocol):
     async def put(self, message: OutboundMessage) -> int:
         """Commit one message that belongs to no turn; returns its outbox id."""
 
-    async def claim(self, *, limit: int, channels: Collection[str]) -> list[OutboxRow]:
-        """Mark the sendable heads of up to `limit` order keys as sending, and return them."""
+    async def claim(self, *, limit: int, channels: Collection[str]) -> tuple[list[OutboxRow], int | None]:
+        """Mark the sendable heads of up to `limit` order keys as sending, and return them.
+
+        A row that comes in state `sending` is one whose send was cut short: its fate is unknown. The second
+        value is when the next row may be sent, None when none waits.
+        """
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """Return when the next queued row may be sent, None when nothing is queued."""

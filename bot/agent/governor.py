@@ -93,16 +93,18 @@ class _Prefix:
             for message in messages
             if (row := shape_row(message, vision=terms.vision, replay_fields=terms.replay_fields)) is not None
         ]
-        if self.unanswered or not is_tidy(shaped):
+        tidy = is_tidy(shaped)
+        if self.unanswered or not tidy:
             pairing = Pairing(shaped)
             for index, row in enumerate(shaped):
                 loose = row["role"] == "tool" and index not in pairing.owners
                 if loose and id_key(row.get("tool_call_id")) in self.unanswered:
                     return False
             self.unanswered = (self.unanswered - pairing.declared) | pairing.unanswered
-        rows = unique_call_ids(shaped, self.taken)
+        rows = unique_call_ids(shaped, self.taken, tidy=tidy)
         rows = strip_malformed_tool_calls(strip_placeholder_assistant_messages(rows))
-        rows = backfill_missing_tool_results(drop_orphan_tool_results(rows))
+        if not (tidy and rows is shaped):
+            rows = backfill_missing_tool_results(drop_orphan_tool_results(rows))
         rows = cap_results(rows, terms.limits)
         if rows and not self.rows:
             rows = with_opening(rows)

@@ -105,14 +105,15 @@ def _new_call_id(call: Row, taken: dict[str, int]) -> str:
     return f"{stem}-{number}"
 
 
-def unique_call_ids(rows: list[Row], taken: dict[str, int]) -> list[Row]:
+def unique_call_ids(rows: list[Row], taken: dict[str, int], *, tidy: bool | None = None) -> list[Row]:
     """Return the rows with unique call ids of 1-64 characters, changed on call and result alike.
 
     Ids are kept as given; only empty, overlong and repeated ones get a new one. `taken` maps the ids of
     earlier rows to the number to try next when one comes again, and learns the new ones. A result that
-    answers no call gets an empty id, so that it can match no id made here.
+    answers no call gets an empty id, so that it can match no id made here. `tidy` is `is_tidy(rows)` for a
+    caller that knows it.
     """
-    if is_tidy(rows):
+    if is_tidy(rows) if tidy is None else tidy:
         ids = [call["id"] for row in rows for call in _calls(row)]
         if len(set(ids)) == len(ids) and not any(key in taken or len(key) > MAX_ID_CHARS for key in ids):
             taken.update(dict.fromkeys(ids, 0))

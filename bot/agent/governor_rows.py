@@ -23,6 +23,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -56,6 +57,8 @@ def is_blank(text: str) -> bool:
 
 def as_text(value: Any) -> str:
     """Return any JSON-like value as clean text: strings as they are, the rest as JSON or `str`."""
+    if type(value) is str and value.isascii() and "\x00" not in value:
+        return value  # nearly all of them
     if isinstance(value, str):
         # `str(value)` frees a subclass that carries a flag from its class.
         return clean_text(str(value))
@@ -116,12 +119,12 @@ def _text_only(content: Any) -> str:
 
 def clean_name(name: object) -> str:
     """Return a tool name as providers accept it (`[A-Za-z0-9_-]`, at most 64), or "" when there is none."""
-    if not isinstance(name, str):
-        return ""
-    name = name.strip()
-    if len(name) <= MAX_NAME_CHARS and name.isascii() and name.replace("_", "").replace("-", "").isalnum():
-        return name
-    return _BAD_NAME_CHARS.sub("_", name[:MAX_NAME_CHARS])
+    return _cleaned(name) if isinstance(name, str) else ""
+
+
+@lru_cache(maxsize=256)
+def _cleaned(name: str) -> str:
+    return _BAD_NAME_CHARS.sub("_", name.strip()[:MAX_NAME_CHARS])
 
 
 def _arguments(value: Any) -> str:

@@ -168,8 +168,12 @@ def squeeze(rows: list[Row], *, budget: int, preview_chars: int) -> list[Row]:
         left -= cost
         kept.append(groups.pop())
     steps = [row for group in reversed(kept) for row in group]
+    room = left + estimate_message(out[0])  # what was left out may leave room for more of the message
+    message = shorten_row(rows[0], room)
+    if estimate_message(message) > room:
+        message = out[0]
     if not groups:
-        return [out[0], *steps]
+        return [message, *steps]
     if steps:
-        return [out[0], note, *steps]
-    return [_with_note(out[0], STEPS_LEFT_OUT_TEXT)]
+        return [message, note, *steps]
+    return [_with_note(message, STEPS_LEFT_OUT_TEXT)]

@@ -20,7 +20,7 @@ from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
-from bot.errors import ProviderError, StaleLease, StoreUnavailable
+from bot.errors import ProviderError, StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
@@ -174,13 +174,17 @@ class AgentLoop:
         try:
             with bind(channel=turn.address.channel, session=turn.session_id, turn=turn.id):
                 await self._guarded(turn)
+        except StoreError as exc:
+            # Not even the ending could be written. The lease runs out and the turn is resumed.
+            _log.error("turn could not be ended", turn=turn.id, error=str(exc))
         finally:
+            if len(self._running) >= self._settings.limits.turns_at_once:
+                self._bus.ring(Topic.INBOUND)  # work may have waited for this place
             del self._running[turn.id]
             self._free.set()
             if not self._running:
                 self._idle.set()
                 self._busy.clear()
-            self._bus.ring(Topic.INBOUND)  # the lane is free again; its next message may wait already
 
     async def _guarded(self, turn: Turn) -> None:
         try:
@@ -192,10 +196,10 @@ class AgentLoop:
         except StaleLease:
             _log.warning("turn was taken over by another worker")
         except StoreUnavailable as exc:
-            # Nothing was recorded: the lease runs out or is released, and the turn is resumed.
             _log.error("turn cannot be recorded now", error=str(exc))
             await asyncio.sleep(_STORE_RETRY_S)
-            await self._release(turn)
+            await self._store.turns.release(turn)
+            self._bus.ring(Topic.INBOUND)
         except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("turn failed")
             await self._finish(turn, self._endings.failed(turn, self._request(turn), exc))
@@ -205,13 +209,7 @@ class AgentLoop:
         if self._running[turn.id].stopped:
             await self._finish(turn, self._endings.stopped(turn))
         else:
-            await self._release(turn)
-
-    async def _release(self, turn: Turn) -> None:
-        try:
             await self._store.turns.release(turn)
-        except StoreUnavailable as exc:
-            _log.error("turn cannot be released", error=str(exc))
 
     async def _handle(self, turn: Turn) -> None:
         request = self._request(turn)
@@ -297,8 +295,10 @@ class AgentLoop:
         return replace(item, message=replace(message, attachments=tuple(files)))
 
     async def _finish(self, turn: Turn, ending: Ending) -> None:
-        await asyncio.shield(self._store.turns.finish(turn, ending))
+        more = await asyncio.shield(self._store.turns.finish(turn, ending))
         fault_point("finished")
+        if more:
+            self._bus.ring(Topic.INBOUND)
         if ending.outbound:
             self._bus.ring(Topic.OUTBOUND)
         message_ids = [item.message.message_id for item in turn.messages]

@@ -111,6 +111,7 @@ class AgentRunner:
         governor_limits: GovernorLimits,
         offload: Callable[[RequestContext, str, str], str],
         max_output_tokens: int | None = None,
+        model: str = "",
     ) -> None:
         self.provider = provider
         self.registry = registry
@@ -121,6 +122,7 @@ class AgentRunner:
         self.governor_limits = governor_limits
         self.offload = offload
         self.max_output_tokens = max_output_tokens
+        self.model = model
         self._tools_tokens: dict[tuple[int, frozenset[str]], int] = {}
 
     def tools_tokens(self, names: frozenset[str]) -> int:
@@ -227,6 +229,7 @@ class _Run:
             tools_tokens=self._tools_tokens if tools else 0,
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
+            model=runner.model,
         )
         if nudge:
             messages = [*messages, {"role": "user", "content": nudge}]
@@ -266,6 +269,14 @@ class _Run:
         elif not outcome.answered_by_tool:
             outcome.stop = StopReason.EMPTY
         outcome.rows = self._fresh
+        self._calibrate(reply)
+
+    def _calibrate(self, reply: ModelReply) -> None:
+        """Teach the token estimate what the provider counted; once a turn, so that its choices stay fixed."""
+        governor = self._runner.governor
+        estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
+        if estimated and reply.usage.input_tokens:
+            governor.calibration.observe(self._runner.model, estimated, reply.usage.input_tokens)
 
     async def _answer_without_tools(self, nudge: str, stop: StopReason) -> None:
         """Ask for closing words; a provider that fails even at that leaves the text empty."""

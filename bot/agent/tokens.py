@@ -21,6 +21,7 @@ _PIXELS_PER_TOKEN = 750
 _FACTOR_MIN, _FACTOR_MAX = 0.5, 3.0
 _FACTOR_STEPS = 20  # factors move in steps of 5 %, so that a small drift does not move every budget
 _SMOOTHING = 0.25
+_PRICED_KEYS = frozenset({"role", "name", "content", "tool_calls", "tool_call_id"})
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _LETTERS = _LOWER + _LOWER.upper()
 _ALNUM = _LETTERS + b"0123456789"
@@ -115,20 +116,19 @@ def _estimate_calls(calls: Any) -> int:
 def estimate_message(row: Mapping[str, Any]) -> int:
     """Return the estimated tokens of one OpenAI-style message, whatever its shape."""
     total = ROW_OVERHEAD_TOKENS
-    for key, value in row.items():
-        if key == "content":
-            if isinstance(value, str):
-                total += estimate_text(value)
-            elif isinstance(value, list):
-                total += sum(map(_estimate_block, value))
-            else:
-                total += _estimate_value(value)
-        elif key == "tool_calls":
-            total += _estimate_calls(value)
-        elif key == "tool_call_id":
-            total += ROW_OVERHEAD_TOKENS
-        elif key not in ("role", "name"):
-            total += _estimate_value(value)
+    content = row.get("content")
+    if isinstance(content, str):
+        total += estimate_text(content)
+    elif isinstance(content, list):
+        total += sum(map(_estimate_block, content))
+    else:
+        total += _estimate_value(content)
+    for key in row.keys() - _PRICED_KEYS:
+        total += _estimate_value(row[key])
+    if "tool_calls" in row:
+        total += _estimate_calls(row["tool_calls"])
+    elif "tool_call_id" in row:
+        total += ROW_OVERHEAD_TOKENS
     return total
 
 

@@ -55,6 +55,7 @@ _BARE_LIMIT_CHARS = 300  # who writes more than this after "every day" tells a s
 _WANTED_LIMIT_CHARS = 120  # a longer "cancel ..." is a story, not the name of a job
 # A frame right behind an opening quote that has words in front: somebody talks about the phrase.
 _QUOTED = re.compile(r"\w.*[\"'“„«「『‘]\s*$")
+_SENTENCE_END = re.compile(r"[.!?;] |[。！？；]")
 _CJK = re.compile(r"[\u3400-\u9fff]")
 # Full-width forms and traditional signs have a twin of the same length; so spans stay valid.
 _TWINS = str.maketrans(
@@ -186,10 +187,12 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
     if frame.re.search(scan, frame.end()):
         return Refuse(reason=RefuseReason.UNCLEAR)
     clusters = find_clusters(language, scan)
-    before = _before(language, scan, frame.start(), clusters)
     own = [read_segment(language, scan, frame.end(), len(scan), clusters)]
     if frame.groupdict().get("mid"):
         own.insert(0, read_segment(language, scan, frame.start("mid"), frame.end("mid"), clusters))
+    # When the request says what for, sentences before its own are only what led to it.
+    start = _sentence_start(scan, frame.start(), clusters) if any(segment.start < segment.end for segment in own) else 0
+    before = _before(language, scan, start, frame.start(), clusters)
     reading = read_sentence(language, text, scan, before, own)
     what = reading.text
     if reading.when is None and frame.groupdict().get("weak"):
@@ -204,9 +207,14 @@ def _place(frame: re.Match[str]) -> int:
     return frame.start("noun") if "noun" in frame.re.groupindex else frame.start()
 
 
-def _before(language: Language, scan: str, end: int, clusters: list[Cluster]) -> Segment:
+def _sentence_start(scan: str, end: int, clusters: list[Cluster]) -> int:
+    """Return where the sentence that holds `end` begins; the dots of "24.12. um 9" end none."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(scan, 0, end)]
+    return max((at for at in ends if not any(c.start < at < c.end for c in clusters)), default=0)
+
+
+def _before(language: Language, scan: str, start: int, end: int, clusters: list[Cluster]) -> Segment:
     """Return the stretch in front of the frame, polite openings and emoji left out."""
-    start = 0
     while start < end:
         match = language.politeness.match(scan, start, end)
         if match and match.end() > start:
@@ -236,7 +244,7 @@ def _bare(language: Language, text: str, scan: str, now: datetime) -> Intent | N
     if len(scan) > _BARE_LIMIT_CHARS or scan.endswith(("?", "？", "吗", "呢")):
         return None
     clusters = find_clusters(language, scan)
-    segment = _before(language, scan, len(scan), clusters)
+    segment = _before(language, scan, 0, len(scan), clusters)
     if segment.lead is None or segment.lead.when.every is None:
         return None
     if segment.start >= segment.end or not language.bare.match(scan, segment.start, segment.end):

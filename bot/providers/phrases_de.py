@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.providers.phrases_de_times import RULES, read_duration
+from bot.providers.phrases_de_times import LEAD_RULES, RULES
 from bot.providers.phrases_de_words import WORDS
 from bot.providers.phrases_scan import ISO_DATE, Language
 
@@ -66,7 +66,8 @@ GERMAN = Language(
         r"|woran|ob)\b"
     ),
     conditional=_compile(
-        r"[\s,]*(?:wenn|falls|sobald|bevor|immer wenn|jedes ?mal wenn|(?:\w+ ){0,3}(?:vor|nach) (?:dem|der"
+        r"[\s,]*(?:DURATION (?:vor|vorher|davor|zuvor|früher)|wenn|falls|sobald|bevor|immer wenn|jedes ?mal wenn"
+        r"|(?:\w+ ){0,3}(?:vor|nach) (?:dem|der"
         r"|meinem|meiner|unserem)\b)"
     ),
     bare=_compile(
@@ -87,8 +88,7 @@ GERMAN = Language(
         r"|hinzu)\W*$(?<=stell an)"
     ),
     unfinished=_compile(r"\b(?:ist|sind|war|um|am|in|im|der|die|das|den|dem|bis|vor|für|von|mit|und|oder)$"),
-    duration=_compile(r"DURATION(?! (?:vor|vorher|nach|früher)\b)"),
-    read_duration=read_duration,
+    lead_rules=LEAD_RULES,
     lists=_compile(
         rf"\b(?:zeige?|liste?|nenne?|gib|sag|lies)\b(?: mir| uns)?(?: bitte)?(?: mal)?(?: (?:alle|meine"
         rf"|die|unsere|aktuellen?|offenen?|anstehenden?|gesetzten?))* {_NOUN}\b"
@@ -136,7 +136,7 @@ GERMAN = Language(
         ),
     ),
     changes=_compile(rf"^(?:\W|{_POLITE})*(?:ändere?|verschiebe?|verlege?|bearbeite|aktualisiere)\b.*\b(?:{_NOUN})\b"),
-    nouns=_compile(rf"\b(?:{_NOUN}|erinnere?|nummer|nr\.?|sie)\b|#\d"),
+    nouns=_compile(rf"\b(?:{_NOUN}|erinnere?|nummer|nr\.?)\b|#\d"),
     fillers=_compile(
         r"\b(?:erinnerung(?:en)?|wecker|timer|jobs?|das|die|der|den|dem|des|ein|eine|einen|mein|meine"
         r"|meinen|meiner|mir|mich|uns|bitte"

@@ -284,6 +284,15 @@ _DAY_RULES = (
     _rule("am (?:kommenden |nächsten )?wochenende|dieses wochenende", When(day=Day(weekday=5))),
     _rule("nächstes wochenende", When(day=Day(weekday=5, weeks=1))),
 )
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("(?:zwischen|von) TIME(?: (?:und|bis) |\\s*[-–]\\s*)TIME", _UNSUPPORTED),
+    _rule("(?:außer|ausser|ohne)(?: am| an)? (?:WDs?|wochenenden?|feiertagen?)(?:AND(?:am )?WDs?)*", _UNSUPPORTED),
+    _rule(
+        "bis(?: zum| ende| nächste[nrs]?)?(?: \\d\\S*)? (?:WD|MONTH|weihnachten|jahresende|woche|monats?|jahr)",
+        _UNSUPPORTED,
+    ),
+    _rule("DURATION (?:vorher|davor|zuvor|im voraus)(?=\\W*$)", When(reason=RefuseReason.UNCLEAR)),
+)
 _CLOCK_RULES = (
     _rule("(?:in|nach) (?:ABOUT|den nächsten )?(?P<in>DURATION)", _delay),
     _rule(
@@ -301,4 +310,8 @@ _CLOCK_RULES = (
     _rule(r"(?:AT)(?P<at>TIME(?:AND(?:um )?TIME)*)NOTCLOCK", _clocks),
     _rule(r"(?P<at>HOUROCLOCK|\d{1,2}[:.][0-5]\d\s*uhr|\d{1,2}:[0-5]\d)NOTCLOCK", _clocks),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (
+    _rule("(?P<in>DURATION)(?! (?:vor|vorher|davor|nach|früher))", _delay),
+    _rule("(?:(?<=auf )|(?<=für ))(?P<at>TIME)NOTCLOCK", _clocks),
+)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

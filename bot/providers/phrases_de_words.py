@@ -39,7 +39,7 @@ _TENS = {
 _NUMBERS: dict[str, float] = {word: i for i, word in enumerate(_ONES)}
 _NUMBERS |= {f"{'ein' if i == 1 else _ONES[i]}und{ten}": n + i for ten, n in _TENS.items() for i in range(1, 10)}
 _NUMBERS |= {**_TENS, "zwo": 2, "anderthalb": 1.5, "eineinhalb": 1.5, "zweieinhalb": 2.5, "dreieinhalb": 3.5}
-_NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "'ner"), 1)
+_NUMBERS |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen", "eines", "ner", "'ner"), 1)
 MONTH_NAMES = {
     "jan": 1,
     "jän": 1,
@@ -73,13 +73,13 @@ WORDS = Words(
             r"(?:zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig)|zwanzig|drei(?:ß|ss)ig|vierzig|fünfzig|sechzig"
             r"|neunzig"
             rf"|{'|'.join(reversed(_ONES[13:]))}|(?:anderthalb|(?:ein|zwei|drei)einhalb)|HOURWORD"
-            rf"|ein(?:e[rmns]?)?|zwo)"
+            rf"|ein(?:e[rmns]?)?|'?ner|zwo)"
         ),
         "UNIT": (
             r"(?:sekunden?|sek\b\.?|minuten?|min\b\.?|stunden?|std\b\.?|tage?n?|wochen?|monate?n?|jahre?n?"
             r"|(?<=\d)[sm]\b|h\b)"
         ),
-        "HALFSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:halben?|halbe[rn]?) (?:stunde|minute)|einer halbstunde)",
+        "HALFSPAN": r"(?:(?:(?:ein(?:e[rn]?)?|'?ner) )?(?:halben?|halbe[rn]?) (?:stunde|minute)|einer halbstunde)",
         "QUARTERSPAN": r"(?:(?:ein(?:e[rn]?)? )?(?:dreiviertel|viertel)[ -]?stunden?)",
         "SPAN": r"(?:HALFSPAN|QUARTERSPAN|NUM[\s-]*UNIT)(?!\w)",
         "DURATION": r"(?:SPAN(?:(?:\s*,\s*| und |\s*)SPAN){0,3})",

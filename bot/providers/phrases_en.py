@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.providers.phrases_en_times import RULES, read_duration
+from bot.providers.phrases_en_times import LEAD_RULES, RULES
 from bot.providers.phrases_en_words import WORDS
 from bot.providers.phrases_scan import ISO_DATE, Language
 
@@ -43,8 +43,9 @@ ENGLISH = Language(
             r"\b(?:remind me|remind us|remember to remind me|reming me|remindme|give me a reminder|ping me"
             r"|nudge me|alert me|notify me)\b"
         ),
+        _compile(r"\blet me (?P<weak>know)(?= (?:again )?(?:in|at|on|every|tomorrow|tonight)\b)"),
         _compile(
-            r"\b(?P<weak>tell|message|text|call out to) me(?=(?: again)? (?:in|at|on|to|every|each"
+            r"\b(?P<weak>tell|message|text) me(?=(?: again)? (?:in|at|on|to|every|each"
             r"|tomorrow|tonight|this)\b|\s*:|$)"
         ),
         _compile(r"\b(?:don't|do not|never) let me forget\b"),
@@ -62,7 +63,8 @@ ENGLISH = Language(
     ),
     question=_compile(r"(?:\s|,)*(?:again )?(?:what|who|whom|whose|why|how|where|which|when|whether)\b"),
     conditional=_compile(
-        r"(?:\s|,)*(?:if|once|whenever|as soon as|unless|while|before|(?:\w+ ){0,3}(?:before|after) (?!\d"
+        r"(?:\s|,)*(?:DURATION (?:before|prior|ahead|in advance|early|earlier)|if|once|whenever|as soon as|unless"
+        r"|while|before|(?:\w+ ){0,3}(?:before|after) (?!\d"
         r"|noon|midnight|HOURWORD\b|tomorrow)(?=\w))"
     ),
     bare=_compile(
@@ -85,8 +87,7 @@ ENGLISH = Language(
     unfinished=_compile(
         r"\b(?:is|are|was|were|at|on|in|to|the|a|an|by|from|for|with|until|till|before|after|of|my|and|or)$"
     ),
-    duration=_compile(r"DURATION(?! (?:before|after|early|earlier|prior|ago)\b)"),
-    read_duration=read_duration,
+    lead_rules=LEAD_RULES,
     lists=_compile(
         rf"\b(?:list|show|see|view|display|print|give|get|tell|check|read)\b(?: me"
         rf"| us)?(?: all)?(?: of)?(?: the| my| our)?"
@@ -108,15 +109,15 @@ ENGLISH = Language(
         r"|are you supposed) to remind me\b"
         r"|\bwhat (?:will|are) you (?:going to )?(?:remind|reminding) me\b|\bwhat(?:'s| is"
         r"| do i have) (?:scheduled|(?:on|in) my (?:reminders?|schedule|list))\b"
-        r"|\bwhat (?:have|do) i (?:have |got )?scheduled\b|\blist (?:reminders?|jobs?)\b"
+        r"|^\W*(?:any|got any) (?:active |open |more )*(?:reminders|alarms|timers)\W*$|\bwhat (?:have|do) i (?:have "
+        r"|got )?scheduled\b|\blist (?:reminders?|jobs?)\b"
     ),
     cancels=(
         _compile(r"\b(?:don't|do not|stop|quit|never) remind(?:ing)? (?:me|us)\b(?P<what>.*)"),
         _compile(r"\bno more\b(?P<what>.*\breminders?\b.*)"),
         _compile(
-            rf"^(?:\W|{_POLITE})*(?:cancel|delete|remove|unset|discard|scrap|dismiss|kill|clear|erase|drop"
-            rf"|forget|stop|get rid of|turn off|switch off|end)\b"
-            r"(?P<what>.*)"
+            rf"^(?:\W|{_POLITE})*(?:cancel|delete|remove|unset|discard|scrap|dismiss|kill|clear|erase"
+            rf"|get rid of|turn off|switch off|(?:drop|forget|stop|end)(?! (?:it|that|this)\W*$))\b(?P<what>.*)"
         ),
         _compile(rf"\b(?:cancel|delete|remove|stop|forget) (?P<what>.*\b(?:{_NOUN}|one)\b.*)"),
     ),
@@ -131,7 +132,7 @@ ENGLISH = Language(
         rf"^(?:\W|{_POLITE})*(?:change|move|postpone|reschedule|shift|edit|update|rename|snooze|push back"
         rf"|delay)\b.*\b(?:{_NOUN}|one)\b"
     ),
-    nouns=_compile(rf"\b(?:{_NOUN}|one|it|number|no\.|remind(?:ing)?)\b|#\d"),
+    nouns=_compile(rf"\b(?:{_NOUN}|one|number|no\.|remind(?:ing)?)\b|#\d"),
     fillers=_compile(
         rf"\b(?:{_NOUN}|the|an?|my|our|me|us|that|this|those|these|one|about|to|for|of|on|in|with|please"
         rf"|thanks|thank you|anymore|any more"

@@ -254,7 +254,7 @@ _DAY_RULES = (
     _rule("(?:later )?(?:tonight|tonite|this night)", When(day=Day(offset=0), part=Part.NIGHT)),
     _rule("(?:later )?this PART", lambda m: When(day=Day(offset=0), part=_part(m))),
     _rule(
-        "(?:early |late |first thing |sometime )?(?:tomm?orr?ow|tmrw|tmr"
+        "(?:early |late |first thing |sometime )?(?:2morrow|tomm?orr?ow|tmrw|tmr"
         "|tmw)(?: (?:in the )?(?P<part>morning|noon|afternoon|evening|night))?",
         lambda m: When(day=Day(offset=1), part=_part(m)),
     ),
@@ -282,6 +282,18 @@ _DAY_RULES = (
     _rule("(?:(?:on|at|over) )?(?:the|this) weekend", When(day=Day(weekday=5))),
     _rule("next weekend", When(day=Day(weekday=5, weeks=1))),
 )
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("(?:between|from) TIME(?: (?:and|to|until|till) |\\s*[-–]\\s*)TIME", _UNSUPPORTED),
+    _rule(
+        "(?:except|but not|excluding)(?: for)?(?: on)?(?: the)? (?:WDs?|weekends?|holidays?)(?:AND(?:on )?WDs?)*",
+        _UNSUPPORTED,
+    ),
+    _rule(
+        "(?:until|till)(?: the end of)?(?: next| this| the)? (?:WD|MONTH|christmas|tomorrow|week|month|year|\\d)\\S*",
+        _UNSUPPORTED,
+    ),
+    _rule("DURATION (?:before(?:hand)?|earlier|prior|in advance|ahead)(?=\\W*$)", When(reason=RefuseReason.UNCLEAR)),
+)
 _CLOCK_RULES = (
     _rule(
         "(?:in|within|after) (?:ABOUT|the next |another )?(?P<in>DURATION)(?:'s?)?(?: time)?(?: from now)?",
@@ -306,4 +318,8 @@ _CLOCK_RULES = (
         lambda m: When(clocks=(Clock(hour=int(m["h"]), minute=int(m["mi"])),)),
     ),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (
+    _rule("(?P<in>DURATION)(?! (?:before|after|early|earlier|prior|ago))", _delay),
+    _rule("(?<=for )(?P<at>TIME)NOTCLOCK", _clocks),
+)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.providers.phrases_intents import RefuseReason
-from bot.providers.phrases_when import Clock, Day, Delay, When, merge
+from bot.providers.phrases_when import Clock, Day, When, merge
 
 _EDGE = " \t,:;.-–—!?…，、：；。！？"
 _QUOTES = {
@@ -91,8 +91,7 @@ class Language:
     politeness: re.Pattern[str]  # before the frame: dropped
     thanks: re.Pattern[str]  # at the end: dropped
     unfinished: re.Pattern[str]  # a text that ends like this lost its end with the expression
-    duration: re.Pattern[str]  # "10 minutes" alone, right after the frame
-    read_duration: Callable[[str], Delay | None]
+    lead_rules: tuple[Rule, ...]  # right after the frame only: "10 minutes" alone, "alarm for 7"
     lists: re.Pattern[str]
     cancels: tuple[re.Pattern[str], ...]  # group "what" names the job
     pauses: tuple[re.Pattern[str], ...]
@@ -171,6 +170,15 @@ def _trim_end(scan: str, start: int, end: int) -> int:
     return end
 
 
+def _special_lead(language: Language, scan: str, start: int, end: int) -> Cluster | None:
+    for one in language.lead_rules:
+        match = one.pattern.match(scan, start, end)
+        when = one.build(match) if match else None
+        if match and when:
+            return Cluster(start=start, end=match.end(), when=when)
+    return None
+
+
 def read_segment(language: Language, scan: str, start: int, end: int, clusters: Iterable[Cluster]) -> Segment:
     """Cut one stretch into leading expression, text and trailing expression."""
     inside = [c for c in clusters if c.start >= start and c.end <= end]
@@ -184,9 +192,7 @@ def read_segment(language: Language, scan: str, start: int, end: int, clusters: 
         if segment.lead is None:
             first = _skip(scan, at, end, language.lead)
             lead = next((c for c in inside if c.start <= first < c.end and c.start >= at), None)
-            if lead is None and (match := language.duration.match(scan, first, end)):
-                delay = language.read_duration(match[0])
-                lead = Cluster(start=first, end=match.end(), when=When(delay=delay)) if delay else None
+            lead = lead or _special_lead(language, scan, first, end)
             if lead is not None:
                 segment.lead = lead
                 at = _skip(scan, lead.end, end)
@@ -241,7 +247,9 @@ def _without(language: Language, text: str, scan: str, segment: Segment, cut: Cl
 
 def read_sentence(language: Language, text: str, scan: str, before: Segment, own: list[Segment]) -> Reading:
     """Put text and time together; `before` stands in front of the frame, `own` inside and behind it."""
-    own_text = any(clean(text[s.start : s.end]) and s.trail is not _whole(s) for s in own)
+    own_text = any(_left(segment, text) for segment in own)
+    if _skip(scan, before.start, before.end, language.politeness) >= before.end:
+        before = replace(before, end=before.start)  # "tomorrow, please, remind me"
     before_text = clean(text[before.start : before.end])
     source = own if own_text or not before_text else [before]
     leads = [s.lead for s in own] + ([before.lead] if source == [before] or not _left(before, text) else [])
@@ -270,11 +278,6 @@ def read_sentence(language: Language, text: str, scan: str, before: Segment, own
         cut = next((c for c in used if segment.start <= c.start < segment.end), None)
         halves.append(_without(language, text, scan, segment, cut))
     return Reading(text=clean(language.joiner.join(h for h in halves if h)), when=when)
-
-
-def _whole(segment: Segment) -> Cluster | None:
-    """Return the trailing expression when the segment is nothing else."""
-    return segment.trail if segment.trail and segment.trail.start <= segment.start else None
 
 
 def _left(segment: Segment, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.providers.phrases_scan import ISO_DATE, Language
-from bot.providers.phrases_zh_times import RULES, WORDS, read_duration
+from bot.providers.phrases_zh_times import LEAD_RULES, RULES, WORDS
 
 _compile = WORDS.compile
 
@@ -50,8 +50,7 @@ CHINESE = Language(
         r"|哈|呗|吗|的提醒)\W*$"
     ),
     unfinished=_compile("(?:在|到|是|于)$"),
-    duration=_compile("DURATION(?!前|之前|以前)"),
-    read_duration=read_duration,
+    lead_rules=LEAD_RULES,
     lists=_compile(
         rf"(?:列出|列一下|查看|看看|看一下|显示|展示|查询|查一下|查下|看)(?:一下)?(?:我|我们)?(?:的|所有"
         rf"|全部|现有|当前|设置|设定|已有)*的?{_NOUN}"

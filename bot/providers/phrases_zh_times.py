@@ -275,6 +275,12 @@ _DAY_RULES = (
     _rule("平安夜", When(day=Day(month=12, day=24))),
     _rule("元旦", When(day=Day(month=1, day=1))),
 )
+_LIMIT_RULES = (  # said, but no argument of a schedule holds them: better refused than dropped
+    _rule("从?(?:ANYPART)?TIME(?:到|至|-|~)(?:ANYPART)?TIME(?:之间)?", _UNSUPPORTED),
+    _rule("(?:除了?)WD(?:AND?WD)*(?:以外|之外|外)?", _UNSUPPORTED),
+    _rule("直到", _UNSUPPORTED),
+    _rule("提前DURATION", When(reason=RefuseReason.UNCLEAR)),
+)
 _CLOCK_RULES = (
     _rule(r"(?:再过|过|在|等)?(?P<in>DURATION)(?:之后|以后|过后|后)(?!天)", _delay),
     _rule(r"(?:再过|过|再等)(?P<in>DURATION)", _delay),
@@ -282,4 +288,5 @@ _CLOCK_RULES = (
     _rule("正午", When(clocks=(Clock(hour=12),))),
     _rule("(?:今天)?(?:午夜|零点)", When(clocks=(Clock(hour=24),))),
 )
-RULES = (*_REPEATS, *_DAY_RULES, *_CLOCK_RULES)
+LEAD_RULES = (_rule("(?P<in>DURATION)(?!前|之前|以前)", _delay),)
+RULES = (*_REPEATS, *_DAY_RULES, *_LIMIT_RULES, *_CLOCK_RULES)

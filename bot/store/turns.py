@@ -85,14 +85,20 @@ class SqlTurns:
 
         await self._database.write(work)
 
-    async def finish(self, turn: Turn, ending: Ending) -> None:
+    async def finish(self, turn: Turn, ending: Ending) -> bool:
         """See `Turns.finish`."""
 
-        def work(conn: sqlite3.Connection) -> None:
+        def work(conn: sqlite3.Connection) -> bool:
             check_lease(conn, turn)
+            waiting = conn.execute(
+                "SELECT 1 FROM inbox WHERE state = 'queued'"
+                " AND lane = (SELECT key FROM lanes WHERE turn_id = ?) LIMIT 1",
+                (turn.id,),
+            ).fetchone()
             _finish(conn, turn, ending, self._clock.now_us())
+            return waiting is not None or bool(ending.inbound)
 
-        await self._database.write(work, durable=True)
+        return await self._database.write(work, durable=True)
 
     async def release(self, turn: Turn) -> None:
         """See `Turns.release`."""

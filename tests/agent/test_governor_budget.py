@@ -113,7 +113,31 @@ def test_compaction_takes_the_largest_results_first_and_spares_the_newest() -> N
     lengths = [len(text) for text in contents(compacted, "tool")]
     assert lengths[1] < 1_300
     assert [lengths[0], lengths[2], lengths[3]] == [3_000, 5_000, 20_000]
-    assert cost(compacted) <= int((cost(rows) - 10) * LIMITS.inflight_ratio) or lengths[0] < 1_300
+
+
+def test_compaction_goes_down_to_its_ratio_so_that_the_next_steps_change_nothing() -> None:
+    rows = [user("go")]
+    for number in range(20):
+        rows += [calls(f"c{number}"), result(f"c{number}", "a b c d " * 400)]
+    budget = cost(rows) - 10
+    compacted = compact_inflight_overflow(rows, LIMITS, budget=budget)
+    assert 0.75 * budget < cost(compacted) <= 0.85 * budget
+    changed = [a is not b for a, b in zip(compacted, rows, strict=True) if b["role"] == "tool"]
+    assert changed == sorted(changed, reverse=True)  # of equal ones the oldest go first
+    longer = [*rows, calls("next"), result("next", "a b c d " * 100)]
+    assert compact_inflight_overflow(longer, LIMITS, budget=budget)[: len(rows)] == compacted
+
+
+def test_a_settled_turn_loses_its_oldest_results_first_and_only_as_many_as_needed() -> None:
+    rows = [user("go")]
+    for number in range(8):
+        rows += [calls(f"c{number}"), result(f"c{number}", "a b c d " * 1_000)]
+    rows += [said("Done."), user("next")]
+    settled = apply_tool_result_budget(rows, LIMITS)
+    whole = [len(text) == 8_000 for text in contents(settled, "tool")]
+    assert whole == sorted(whole)
+    assert 2 <= sum(whole) < 8
+    assert cost([row for row in settled if row["role"] == "tool"]) <= LIMITS.replay_tokens // 4
 
 
 def test_compaction_leaves_a_request_within_budget_alone() -> None:
@@ -168,6 +192,25 @@ def test_a_running_turn_of_too_many_steps_loses_the_oldest_and_says_so() -> None
     assert kept[:2] == [user("go"), said(STEPS_LEFT_OUT_TEXT)]
     assert kept[2:] == rows[-len(kept[2:]) :]
     assert len(kept) > 10
+
+
+def test_a_step_that_can_never_fit_is_left_out_and_the_message_says_so() -> None:
+    names = [f"parallel-{number}" for number in range(60)]
+    step = [calls(*names), *(result(name) for name in names)]
+    assert snip_history([user("go"), *step], LIMITS, budget=300) == [user(f"go\n{STEPS_LEFT_OUT_TEXT}")]
+    (kept,) = snip_history([user([picture()]), *step], LIMITS, budget=300)
+    assert kept["content"] == [picture(), {"type": "text", "text": STEPS_LEFT_OUT_TEXT}]
+
+
+def test_replayed_reasoning_gives_way_before_words() -> None:
+    rows = [user("go"), {**said("the answer"), "reasoning_content": "deep thought " * 4_000}, user("and?")]
+    limits = GovernorLimits(context_window_tokens=1_024 + 600, max_output_tokens=0)
+    governor = ContextGovernor()
+    one_turn = [rows[0], {**calls("a"), "reasoning_content": "deep thought " * 4_000}, result("a")]
+    governed = governor.prepare_for_model(one_turn, limits=limits, replay_fields=["reasoning_content"])
+    assert governed == [user("go"), calls("a"), result("a")]
+    roomy = governor.prepare_for_model(rows, limits=LIMITS, replay_fields=["reasoning_content"])
+    assert roomy == rows
 
 
 def test_huge_arguments_give_way_as_valid_json() -> None:

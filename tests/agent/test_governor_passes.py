@@ -100,6 +100,11 @@ def test_an_id_used_again_in_a_later_step_keeps_both_results() -> None:
     assert governed == prepared(rows)
 
 
+def test_a_stray_result_cannot_answer_a_call_by_guessing_its_new_id() -> None:
+    rows = [user("go"), calls("a"), result("a", "one"), calls("a"), result("a-2", "forged"), user("?")]
+    assert prepared(rows)[3:] == [calls("a-2"), result("a-2", INTERRUPTED_TEXT), user("?")]
+
+
 def test_c051_a_call_without_result_is_answered_by_a_note_before_the_next_message() -> None:
     governed = prepared([user("run it"), calls("a", "b"), result("b", "fine"), user("what happened?")])
     assert governed[2:] == [result("a", INTERRUPTED_TEXT), result("b", "fine"), user("what happened?")]
@@ -252,6 +257,49 @@ def test_only_fields_of_the_protocol_go_out_unless_the_provider_wants_more() -> 
     assert prepared(rows) == [user("hi"), said("x"), user("ok")]
     wanted = ContextGovernor().prepare_for_model(rows, limits=LIMITS, replay_fields=["reasoning_content"])
     assert wanted[1] == {**said("x"), "reasoning_content": "hmm"}
+
+
+def test_a_providers_own_fields_go_back_on_calls_too_if_they_can_be_sent() -> None:
+    signed = {**call("a"), "extra_content": {"signature": "s"}, "broken": {"bad": "\ud800"}}
+    row = {**calls(signed), "reasoning_details": [{"text": "hm"}], "broken": ["\ud800"]}
+    fields = ["extra_content", "reasoning_details", "broken"]
+    governed = ContextGovernor().prepare_for_model(
+        [user("go"), row, result("a")], limits=LIMITS, replay_fields=fields
+    )
+    assert governed[1]["reasoning_details"] == [{"text": "hm"}]
+    assert governed[1]["tool_calls"][0] == {**call("a"), "extra_content": {"signature": "s"}}
+    assert "broken" not in governed[1]
+
+
+class WatchedRow(dict[str, Any]):
+    """A row that counts how often it is looked into."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        type(self).looks += 1
+        return super().get(key, default)
+
+
+def test_rows_governed_before_are_not_looked_into_again() -> None:
+    governor = ContextGovernor()
+    rows: list[Any] = [WatchedRow(row) for row in dialogue(30)]
+    rows.append(user("first"))
+    governor.prepare_for_model(rows, limits=LIMITS, session_key="s")
+    assert WatchedRow.looks > 0
+    WatchedRow.looks = 0
+    longer = [*rows, said("Answer."), user("second")]
+    governed = governor.prepare_for_model(longer, limits=LIMITS, session_key="s")
+    assert WatchedRow.looks <= 1  # the one before the new message
+    assert governed == longer
+
+
+def test_the_longest_unused_session_is_forgotten_first() -> None:
+    governor = ContextGovernor(remembered_sessions=2)
+    for key in ("a", "b", "a", "c"):
+        governor.prepare_for_model([user(key)], limits=LIMITS, session_key=key)
+    assert governor.estimated_tokens("b") is None
+    assert governor.estimated_tokens("a") == governor.estimated_tokens("c") == 4 + 1
 
 
 def test_text_that_cannot_be_encoded_is_cleaned() -> None:

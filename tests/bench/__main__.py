@@ -1,0 +1,33 @@
+"""Figures of this machine, by hand: `python -m tests.bench [name ...]`.
+
+Each figure is the median of several runs, printed beside its floor. Servers run in this process and listen on
+loopback; the bot runs as processes of its own, whose CPU is read from /proc. Nothing here runs in CI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from tests.bench import idle, jobs, service, start, turns
+from tests.bench.figures import Figure, print_table
+
+SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
+    "turns": turns.figures,
+    "telegram": service.figures,
+    "idle": idle.figures,
+    "start": start.figures,
+    "jobs": jobs.figures,
+}
+
+
+async def main(names: list[str]) -> None:
+    figures: list[Figure] = []
+    for name in names or list(SECTIONS):
+        figures += await SECTIONS[name]()
+    print_table(figures)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
