@@ -377,6 +377,13 @@ class Engine:
 
     # --- reports
 
+    @property
+    def mode(self) -> str:
+        """What this process does: "run", "chat", or "stopped" when it only looks into the data."""
+        if not self.ready.is_set():
+            return "stopped"
+        return "chat" if self.console_only else "run"
+
     def health_report(self) -> tuple[bool, dict[str, Any]]:
         """Say whether every loop of ours runs and platforms are still being asked for news."""
         stopped = [name for name in ("loop", "delivery", "scheduler") if _is_done(self._tasks.get(name))]
