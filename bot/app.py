@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import uvloop
 
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -35,10 +38,10 @@ from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
+from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
-from bot.toolkit.roots import workspace_of
 from channels.console import USER_ID as CONSOLE_USER
 from channels.console import ConsoleChannel
 
@@ -55,6 +58,8 @@ _HOUSEKEEPING_S = 3_600.0
 _POLL_STALE_S = 300.0
 
 _log = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -202,8 +207,9 @@ class Engine:
                 tool_result_chars=limits.tool_result_chars,
                 preview_chars=limits.preview_chars,
             ),
-            offload=offload_to(lambda request: workspace_of(request, config.bot.workspace).root),
+            offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
             max_output_tokens=config.llm.max_output_tokens,
+            images=ImageStore(config.bot.data_dir / "media"),
             model=config.llm.model,
         )
         return AgentLoop(
@@ -414,3 +420,9 @@ def _is_done(task: asyncio.Task[None] | None) -> bool:
 def _allow_list(section: Any) -> AllowList:
     allowed: AllowList = getattr(section, "allow_from", ())
     return allowed
+
+
+def run_main(main: Coroutine[Any, Any, T]) -> T:
+    """Run a process's main coroutine on uvloop, which halves the loop's own share of a turn."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)

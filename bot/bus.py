@@ -37,11 +37,12 @@ class LocalSignal:
     async def wait(self, topic: Topic, timeout_s: float | None) -> bool:
         """See `Signal.wait`."""
         bell = self._bells[topic]
-        try:
-            async with asyncio.timeout(timeout_s):
-                await bell.wait()
-        except TimeoutError:
-            return False
+        if not bell.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await bell.wait()
+            except TimeoutError:
+                return False
         bell.clear()
         return True
 
@@ -61,6 +62,8 @@ class MessageBus:
         self._clock = clock
         self._policy = policy
         self._is_immediate = is_immediate
+        self._inbound_empty = False
+        self._outbound_due_us: int | None = 0  # look at once: rows may be left from before
 
     async def publish_inbound(self, message: InboundMessage) -> Acceptance:
         """See `Intake.publish_inbound`. A stranger's message is refused and leaves one log line."""
@@ -119,24 +122,31 @@ class MessageBus:
     async def consume_inbound(self, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
         """Wait for work and claim up to `limit` turns; never returns an empty list."""
         while True:
+            if self._inbound_empty:
+                await self._signal.wait(Topic.INBOUND, SWEEP_S)
             turns = await self._store.turns.claim(limit=limit, channels=channels)
+            # Fewer than asked for: whatever comes later rings, so that the next look can wait for the bell.
+            self._inbound_empty = len(turns) < limit
             if turns:
                 return turns
-            await self._signal.wait(Topic.INBOUND, SWEEP_S)
 
     async def consume_outbound(self, limit: int, channels: Callable[[], Collection[str]]) -> list[OutboxRow]:
         """Wait until messages of the channels may be sent and claim up to `limit`, one of each order key."""
         while True:
+            await self._signal.wait(Topic.OUTBOUND, self._outbound_wait_s())
             names = channels()
-            timeout_s = SWEEP_S
-            if names:
-                rows = await self._store.outbox.claim(limit=limit, channels=names)
-                if rows:
-                    return rows
-                due_us = await self._store.outbox.next_due_us(names)
-                if due_us is not None:
-                    timeout_s = min(SWEEP_S, max(0.0, (due_us - self._clock.now_us()) / US_PER_S))
-            await self._signal.wait(Topic.OUTBOUND, timeout_s)
+            if not names:
+                self._outbound_due_us = None
+                continue
+            rows, self._outbound_due_us = await self._store.outbox.claim(limit=limit, channels=names)
+            if rows:
+                return rows
+
+    def _outbound_wait_s(self) -> float:
+        """Return how long nothing can be due: until the next row's time, or the next sweep."""
+        if self._outbound_due_us is None:
+            return SWEEP_S
+        return min(SWEEP_S, max(0.0, (self._outbound_due_us - self._clock.now_us()) / US_PER_S))
 
     def ring(self, topic: Topic) -> None:
         """Say that a row for the topic was committed by other means."""

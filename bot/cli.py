@@ -178,8 +178,10 @@ def _model(settings: Config) -> str:
 
 
 def _run(main: Coroutine[Any, Any, Any]) -> Any:
+    from bot.app import run_main  # as in `run`
+
     try:
-        return asyncio.run(main)
+        return run_main(main)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
 

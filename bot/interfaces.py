@@ -139,8 +139,12 @@ class Outbox(Protocol):
     async def put(self, message: OutboundMessage) -> int:
         """Commit one message that belongs to no turn; returns its outbox id."""
 
-    async def claim(self, *, limit: int, channels: Collection[str]) -> list[OutboxRow]:
-        """Mark the sendable heads of up to `limit` order keys as sending, and return them."""
+    async def claim(self, *, limit: int, channels: Collection[str]) -> tuple[list[OutboxRow], int | None]:
+        """Mark the sendable heads of up to `limit` order keys as sending, and return them.
+
+        A row that comes in state `sending` is one whose send was cut short: its fate is unknown. The second
+        value is when the next row may be sent, None when none waits.
+        """
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """Return when the next queued row may be sent, None when nothing is queued."""

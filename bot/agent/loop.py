@@ -20,7 +20,7 @@ from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
-from bot.errors import ProviderError, StaleLease, StoreError, StoreUnavailable
+from bot.errors import ChannelError, ProviderError, StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
@@ -288,10 +288,12 @@ class AgentLoop:
         channel = self._channels.get(message.address.channel)
         if channel is None or not any(attachment.ref for attachment in message.attachments):
             return item
-        files = [
-            await channel.fetch(attachment, message.address) if attachment.ref else attachment
-            for attachment in message.attachments
-        ]
+        files = []
+        for attachment in message.attachments:
+            try:
+                files.append(await channel.fetch(attachment, message.address) if attachment.ref else attachment)
+            except ChannelError as exc:
+                files.append(replace(attachment, error=str(exc)))
         return replace(item, message=replace(message, attachments=tuple(files)))
 
     async def _finish(self, turn: Turn, ending: Ending) -> None:

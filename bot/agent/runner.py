@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,17 @@ import orjson
 
 from bot.access.policy import AccessPolicy
 from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.images import embed_images
+from bot.agent.images import ImageStore
 from bot.agent.tokens import estimate_tools
 from bot.config import LimitsSection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.faults import fault_point
 from bot.interfaces import ModelReply, ModelRequest, Provider, Steps
 from bot.log import get_logger
-from bot.messages import Replay, ToolCall, Usage, new_id
+from bot.messages import Replay, ToolCall, Usage
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.toolkit.base import Tool, ToolResult
+from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_call_id, set_request
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.results import ADVICE
@@ -110,6 +111,7 @@ class AgentRunner:
         limits: LimitsSection,
         governor_limits: GovernorLimits,
         offload: Callable[[RequestContext, str, str], str],
+        images: ImageStore,
         max_output_tokens: int | None = None,
         model: str = "",
     ) -> None:
@@ -121,6 +123,7 @@ class AgentRunner:
         self.limits = limits
         self.governor_limits = governor_limits
         self.offload = offload
+        self.images = images
         self.max_output_tokens = max_output_tokens
         self.model = model
         self._tools_tokens: dict[tuple[int, frozenset[str]], int] = {}
@@ -235,7 +238,7 @@ class _Run:
             messages = [*messages, {"role": "user", "content": nudge}]
         reply = await runner.provider.complete(
             ModelRequest(
-                messages=await embed_images(messages),
+                messages=await runner.images.embed(messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
                 max_output_tokens=runner.max_output_tokens,
@@ -296,7 +299,8 @@ class _Run:
     # --- one step
 
     async def _step(self, reply: ModelReply) -> None:
-        calls = _with_unique_ids(reply.tool_calls, self._messages)
+        taken = {call.get("id") for row in self._messages for call in row.get("tool_calls") or ()}
+        calls = with_unique_ids(reply.tool_calls, taken)
         row = _assistant_row(reply.text, reply, calls)
         self._fresh.append(row)
         await self._runner.steps.record_reply(self._outcome.turn, self._fresh, calls)
@@ -380,7 +384,11 @@ class _Run:
         if item.tool.replay is Replay.ONCE:
             await self._runner.steps.start_call(self._outcome.turn, item.call.id)
         fault_point("before-call")
-        item.result = await self._runner.registry.run(item.tool, item.params)
+        result = await self._runner.registry.run(item.tool, item.params)
+        item.result = result
+        if result.blocks:
+            blocks = await self._runner.images.keep(result.blocks)
+            item.result = ToolResult(result, is_error=result.is_error, is_refused=result.is_refused, blocks=blocks)
         fault_point("after-call")
 
     def _call_result(self, item: _Prepared) -> CallResult:
@@ -430,17 +438,6 @@ class _Run:
         self._outcome.culprit = item.call.name
         self._outcome.answered_by_tool = False
         _log.warning("run stopped", reason=reason, tool=item.call.name)
-
-
-def _with_unique_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> list[ToolCall]:
-    """Return the calls with ids that are present and unique in the conversation; good ones stay."""
-    taken = {call.get("id") for row in messages for call in row.get("tool_calls") or ()}
-    out = []
-    for call in calls:
-        unique = call if call.id and call.id not in taken else replace(call, id=new_id("call_", 12))
-        taken.add(unique.id)
-        out.append(unique)
-    return out
 
 
 def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ()) -> Message:

@@ -52,7 +52,7 @@ class OfflineProvider(Provider):
         self._clock = clock or SystemClock()
 
     async def warm_up(self) -> None:
-        """See `Provider.warm_up`: the date library loads its language data at the first use."""
+        """See `Provider.warm_up`: the patterns of a language are compiled at its first use."""
         await asyncio.to_thread(understand, "remind me tomorrow at 9 to begin", now=self._now("UTC"))
 
     def understands(self, request: ModelRequest) -> bool:

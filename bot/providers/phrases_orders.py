@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,15 @@ def read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mappin
     return f"offline.{intent.reason}" if isinstance(intent, Refuse) else "remind_usage"
 
 
+# Words without which no text orders a reminder; looked for first, since every answered message comes by here.
+_HINT = re.compile(
+    r"remind|notify|alarm|timer|wake|every|daily|schedul|erinner|weck|jede[nrsm]?\b|täglich|alle\b|提醒|闹钟|闹铃|叫我|每|定时",
+    re.IGNORECASE,
+)
+
+
 def orders_reminder(text: str, *, now_us: int, zone: str, language: str) -> bool:
     """Say whether a person's text asks for a new reminder, whoever answers it."""
+    if not _HINT.search(text):
+        return False
     return isinstance(understand(text, now=from_us(now_us, ZoneInfo(zone)), language=language), Add)

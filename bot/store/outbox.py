@@ -48,12 +48,23 @@ def insert_outbound(
     return int(cursor.lastrowid or 0)
 
 
-_HEADS = (
-    " FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key"
-    " WHERE o.channel IN ({channels})"
-    " AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.order_key = o.order_key AND p.id < o.id"
-    " AND p.state IN ('queued', 'sending'))"
-)
+def _heads(channels: Collection[str]) -> str:
+    """Return FROM and WHERE for the oldest unsettled row of each order key."""
+    return (
+        " FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key"  # noqa: S608 - only question marks are put in
+        f" WHERE o.channel IN ({','.join('?' * len(channels))}) AND o.state IN ('queued', 'sending')"
+        " AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.order_key = o.order_key AND p.id < o.id"
+        " AND p.state IN ('queued', 'sending'))"
+    )
+
+
+def _next_due_us(conn: sqlite3.Connection, channels: Collection[str]) -> int | None:
+    sql = (
+        "SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
+        " ELSE o.lease_us + 1 END)" + _heads(channels)
+    )
+    (due_us,) = conn.execute(sql, tuple(channels)).fetchone()
+    return None if due_us is None else int(due_us)
 
 
 class SqlOutbox:
@@ -69,16 +80,16 @@ class SqlOutbox:
             lambda conn: insert_outbound(conn, message, now_us=self._clock.now_us()), durable=True
         )
 
-    async def claim(self, *, limit: int, channels: Collection[str]) -> list[OutboxRow]:
-        """See `Outbox.claim`. A row in state `sending` is one whose send was cut short: its fate is unknown."""
+    async def claim(self, *, limit: int, channels: Collection[str]) -> tuple[list[OutboxRow], int | None]:
+        """See `Outbox.claim`."""
         columns = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
         sql = (
-            f"SELECT {columns}" + _HEADS.format(channels=",".join("?" * len(channels))) + " AND ((o.state = 'queued'"
+            f"SELECT {columns}" + _heads(channels) + " AND ((o.state = 'queued'"
             " AND o.not_before_us <= ? AND coalesce(c.not_before_us, 0) <= ?)"
             " OR (o.state = 'sending' AND o.lease_us < ?)) ORDER BY o.id LIMIT ?"
         )
 
-        def work(conn: sqlite3.Connection) -> list[OutboxRow]:
+        def work(conn: sqlite3.Connection) -> tuple[list[OutboxRow], int | None]:
             now = self._clock.now_us()
             rows = [outbox_row(row) for row in conn.execute(sql, (*channels, now, now, now, limit))]
             conn.executemany(
@@ -86,19 +97,13 @@ class SqlOutbox:
                 " first_try_us = CASE first_try_us WHEN 0 THEN ? ELSE first_try_us END WHERE id = ?",
                 [(now + SEND_LEASE_US, now, row.id) for row in rows],
             )
-            return rows
+            return rows, _next_due_us(conn, channels)
 
         return await self._database.write(work)
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """See `Outbox.next_due_us`."""
-        sql = (
-            "SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
-            " ELSE o.lease_us + 1 END)" + _HEADS.format(channels=",".join("?" * len(channels))) + " AND o.state IN"
-            " ('queued', 'sending')"
-        )
-        row = await self._database.read(lambda conn: conn.execute(sql, tuple(channels)).fetchone())
-        return None if row[0] is None else int(row[0])
+        return await self._database.read(lambda conn: _next_due_us(conn, channels))
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
         """See `Outbox.part_sent`."""

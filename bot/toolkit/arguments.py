@@ -21,6 +21,7 @@ _MAX_TEXT_CHARS = 20_000_000
 
 _FENCE = re.compile(r"\A```[A-Za-z0-9]*\s*(.*?)\s*```\Z", re.DOTALL)
 
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _DECODER = json.JSONDecoder(strict=False)
 """Not strict: models leave line breaks inside strings as they are."""
 
@@ -95,8 +96,10 @@ def _parse(text: str, *, truncated: bool) -> Any:
         return _DECODER.decode(bare)
     except RecursionError:
         raise ArgumentsError("are nested too deeply") from None
-    except ValueError:
+    except json.JSONDecodeError:
         pass
+    except ValueError:
+        raise ArgumentsError("hold a number of too many digits") from None
     if not bare.startswith(("{", "```{", "```json")):
         if truncated:
             raise ArgumentsError(_cut_off(text))
@@ -140,13 +143,18 @@ def _is_closed(text: str) -> bool:
 
 
 def _repair(text: str) -> dict[str, Any]:
+    """Mend quotes, commas and brackets. A repair that would lose or invent a word is no repair."""
     repaired: Any = None
     if len(text) <= _MAX_REPAIR_CHARS:
         try:
             repaired = json_repair.loads(text, skip_json_loads=True)
         except (ValueError, RecursionError, TypeError, IndexError, KeyError):
             repaired = None
-    # An empty object from a text that names something is a guess about what was lost.
-    if not isinstance(repaired, dict) or (not repaired and any(char.isalnum() for char in text)):
+    if not isinstance(repaired, dict) or _words(text) != _words(json.dumps(repaired, ensure_ascii=False)):
         raise ArgumentsError("are not valid JSON. They must be a JSON object; check quotes, commas and brackets.")
     return repaired
+
+
+def _words(text: str) -> str:
+    plain = _ESCAPE.sub("", text).lower()
+    return "".join(char for char in plain if char.isalnum()).replace("none", "null")

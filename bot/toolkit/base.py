@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar
 
 from bot.messages import Replay, Risk
 from bot.toolkit.compiled import CompiledSchema
@@ -143,17 +143,25 @@ class Tool(ABC):
     def description(self) -> str:
         """What the tool does and when to use it, for the model."""
 
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """JSON Schema of the arguments object."""
+    if TYPE_CHECKING:  # a type checker cannot see that `tool_parameters` supplies it
+
+        @property
+        def parameters(self) -> dict[str, Any]: ...  # noqa: D102 - the other branch has it
+
+    else:
+
+        @property
+        @abstractmethod
+        def parameters(self) -> dict[str, Any]:
+            """JSON Schema of the arguments object."""
 
     @abstractmethod
-    async def execute(self, **kwargs: Any) -> Any:
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Run one call whose arguments were validated.
 
         Returns text, a `ToolResult`, or content blocks. Exceptions become error results. Arguments come by
-        their schema names; a tool whose schema is not its own takes `self` as positional-only (`self, /`).
+        their schema names only (`*args` lets subclasses declare what they have); a tool whose schema is not
+        its own takes `self` as positional-only: `self, /`.
         """
 
     @property

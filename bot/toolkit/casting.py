@@ -30,7 +30,7 @@ _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 _MAX_TEXT_CHARS = 1_000_000  # longer text is content, not a number or a list in disguise
 _MAX_NUMBER_CHARS = 400
-_STEP_WORK = 20  # one step here costs about as much as 20 of the validator's
+_STEP_WORK = 500  # one step here costs about as much as 500 of the validator's
 
 
 class OutOfWorkError(Exception):
@@ -57,6 +57,7 @@ class Caster:
         self._verdict = fits
         self._matches = matches
         self._work = work
+        self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     def cast(self, value: Any, node: Node | None, hops: int = 0) -> Any:
         """Return the value, mended where its schema asks for it; the argument itself is never changed.
@@ -74,7 +75,12 @@ class Caster:
             whole = value.is_integer() and "integer" in types and "fraction" not in types
             return int(value) if whole else value
         if isinstance(value, (dict, list)):
-            return self._cast_container(value, node, hops)
+            # Recursive schemas lead to one pair on many ways. The value is kept so that its id stays its own.
+            pair = (node.pointer, id(value))
+            if pair not in self._known:
+                self._known[pair] = (value, value)
+                self._known[pair] = (value, self._cast_container(value, node, hops))
+            return self._known[pair][1]
         return value
 
     def _cast_text(self, text: str, node: Node) -> Any:

@@ -45,15 +45,12 @@ class CompiledSchema:
         try:
             size = measure(schema)
             plain = json.loads(json.dumps(schema)) if size.has_subclass else schema
-            self._schema, self._validator = _compile(_with_nullable(copy.deepcopy(plain)))
-            self._index = SchemaIndex(self._schema, legacy=isinstance(self._validator, _LEGACY))
-            self._weight = self._index.weight()
+            self._schema, self._index, self._validator = _compile(_with_nullable(copy.deepcopy(plain)))
         except NotJsonError as exc:
             raise SchemaError(str(exc)) from None
         except RecursionError:
             raise SchemaError(f"nested deeper than {MAX_SCHEMA_DEPTH} levels") from None
-        if self._weight > MAX_WEIGHT:
-            raise SchemaError(f"too intricate: one value leads to more than {MAX_WEIGHT} subschemas")
+        self._weight = self._index.weight(self._index.root)
         self._parts: jsonschema_rs.ValidatorMap | None = None
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
 
@@ -204,8 +201,8 @@ class _Estimate:
         return [value]
 
 
-def _compile(schema: Any) -> tuple[Any, jsonschema_rs.Validator]:
-    """Return the schema as it was understood, and its validator.
+def _compile(schema: Any) -> tuple[Any, SchemaIndex, jsonschema_rs.Validator]:
+    """Return the schema as it was understood, its index, and its validator.
 
     A schema that names no draft, or one that nobody knows, and is not valid as 2020-12 is tried as draft 7:
     many tool servers write draft 7 without saying so.
@@ -219,12 +216,26 @@ def _compile(schema: Any) -> tuple[Any, jsonschema_rs.Validator]:
     reason = ""
     for candidate in candidates:
         try:
-            return candidate, jsonschema_rs.validator_for(
+            legacy = issubclass(jsonschema_rs.validator_cls_for(candidate), _LEGACY)
+            # Before the native compiler sees it: that one follows references on its stack without a limit.
+            index = _bounded_index(candidate, legacy=legacy)
+            validator = jsonschema_rs.validator_for(
                 candidate, validate_formats=False, offline=True, pattern_options=_PATTERNS
             )
+        except SchemaError:
+            raise
         except (ValueError, jsonschema_rs.ReferencingError) as exc:
             reason = reason or str(exc).partition("\n")[0][:300] or "does not compile"
+        else:
+            return candidate, index, validator
     raise SchemaError(reason)
+
+
+def _bounded_index(schema: Any, *, legacy: bool) -> SchemaIndex:
+    index = SchemaIndex(schema, legacy=legacy)
+    if index.survey() > MAX_WEIGHT:
+        raise SchemaError(f"too intricate: one value leads to more than {MAX_WEIGHT} subschemas")
+    return index
 
 
 def _with_nullable(schema: Any) -> Any:

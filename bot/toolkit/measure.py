@@ -18,6 +18,9 @@ MAX_DEPTH = 100
 MAX_VALUES = 200_000
 """Values (containers, their items, scalars) one call may hold."""
 
+_MAX_DIGITS = 4_000
+_MAX_INT_BITS = _MAX_DIGITS * 10 // 3  # Python converts no longer ones to text unless told to
+
 
 class NotJsonError(ValueError):
     """The value has no JSON form or is beyond the limits; the text says where and why."""
@@ -78,8 +81,11 @@ def measure(value: Any) -> Size:
                 chars += len(item)
                 if not item.isascii():
                     _check_text(item, (*path, key))
-            elif item is None or kind is bool or kind is int:
+            elif item is None or kind is bool:
                 pass
+            elif kind is int or kind is float:
+                has_float = has_float or kind is float
+                _check_number(item, (*path, key))
             elif isinstance(item, (dict, list, tuple)):
                 has_subclass = has_subclass or (kind is not dict and kind is not list)
                 values += len(item)
@@ -88,10 +94,6 @@ def measure(value: Any) -> Size:
                 if values > MAX_VALUES:
                     raise NotJsonError(f"more than {MAX_VALUES} values")
                 todo.append((item, (*path, key)))
-            elif kind is float:
-                has_float = True
-                if not math.isfinite(item):
-                    raise NotJsonError(f"{_label((*path, key))} is {item}, which is not a JSON number")
             elif isinstance(item, (str, int, float)):
                 has_subclass = True
             else:
@@ -114,6 +116,14 @@ def _check_keys(container: dict[Any, Any], path: _Path) -> bool:
         if not key.isascii():
             _check_text(key, (*path, key))
     return has_subclass
+
+
+def _check_number(number: float, path: _Path) -> None:
+    if isinstance(number, int):
+        if number.bit_length() > _MAX_INT_BITS:
+            raise NotJsonError(f"{_label(path)} is a number of more than {_MAX_DIGITS} digits")
+    elif not math.isfinite(number):
+        raise NotJsonError(f"{_label(path)} is {number}, which is not a JSON number")
 
 
 def _check_text(text: str, path: _Path) -> None:

@@ -130,9 +130,9 @@ class ToolRegistry:
             definition = tool.to_schema()
             definition_json = orjson.dumps(definition)
             definition = orjson.loads(definition_json)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as exc:  # noqa: BLE001 - a plugin's properties, a server's schema; panics are no Exception
+        except BaseException as exc:  # a plugin's properties, a server's schema
+            if not _is_failure(exc):
+                raise
             reason = str(exc) if isinstance(exc, SchemaError) else failure_text(exc)
             self.set_aside[name] = f"its parameter schema cannot be used: {shorten(reason, 300)}"
             _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
@@ -222,9 +222,9 @@ class ToolRegistry:
             if entry is None:
                 return None, params, self._not_found(name, among or self)
             return self._check(entry, str(name), params, truncated=truncated)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as exc:  # noqa: BLE001 - the validator's panics are no Exception; a call must not end a turn
+        except BaseException as exc:  # a call must not end its turn, whatever was sent
+            if not _is_failure(exc):
+                raise
             tool = None if entry is None else entry.tool
             shown = shorten(str(name) if isinstance(name, str) else type(name).__name__, 100)
             return (
@@ -315,6 +315,11 @@ async def _guarded(tool: Tool, params: dict[str, Any]) -> ToolResult:
         raise
     except BaseException as exc:  # noqa: BLE001 - boundary of one tool call; also SystemExit out of a plugin
         return ToolResult.error(f"Error executing {tool.name}: {failure_text(exc)}\n\n{ADVICE}")
+
+
+def _is_failure(exc: BaseException) -> bool:
+    # A panic in the validator's native code is no Exception, yet only says that this value was too much.
+    return isinstance(exc, Exception) or type(exc).__name__ == "PanicException"
 
 
 def _closest(name: str, names: list[str]) -> str | None:

@@ -58,7 +58,7 @@ class SchemaIndex:
         self._resources: dict[str, Node] = {}
         self._anchors: dict[tuple[str, str], Node] = {}
         self._types: dict[str, frozenset[str]] = {}
-        self._weights: dict[str, int] = {}
+        self._weights: dict[str, tuple[int, int]] = {}
         self._path: set[str] = set()
         self.cyclic: set[str] = set()
         self.has_pattern = False
@@ -175,33 +175,46 @@ class SchemaIndex:
                 result &= frozenset().union(*(self.types(b) for _, _, b in self.children(node, (keyword,))))
         return result
 
-    def weight(self, node: Node | None = None, depth: int = 0) -> int:
+    def weight(self, node: Node) -> int:
         """Return how many subschemas one value can be checked against, references followed.
 
-        A recursive reference counts once: the validator remembers its verdict on such a pair. Without an
-        argument the weight of the whole schema; `cyclic` and `has_pattern` are known afterwards.
+        A recursive reference counts once: the validator remembers its verdict on such a pair.
+        """
+        return self._survey(node, 0)[0]
+
+    def survey(self) -> int:
+        """Look at every subschema, used or not, and return the greatest weight among them.
+
+        Afterwards `cyclic` and `has_pattern` are known.
 
         Raises:
             SchemaError: subschemas or references lead deeper than `MAX_SCHEMA_DEPTH`.
         """
-        node = node or self.root
+        return max(self._survey(node, 0)[0] for node in list(self._nodes.values()))
+
+    def _survey(self, node: Node, above: int) -> tuple[int, int]:
+        """Return weight and depth of the node; `above` is how deep the way to it was."""
         if not isinstance(node.schema, dict):
-            return 1
+            return 1, 1
         if node.pointer in self._weights:
             return self._weights[node.pointer]
         if node.pointer in self._path:
             self.cyclic.add(node.pointer)
-            return 1
-        if depth > MAX_SCHEMA_DEPTH:
-            raise SchemaError(f"references lead deeper than {MAX_SCHEMA_DEPTH} levels")
+            return 1, 1
+        if above > MAX_SCHEMA_DEPTH:
+            raise SchemaError(f"nested deeper than {MAX_SCHEMA_DEPTH} levels")
         self._path.add(node.pointer)
-        total = 1 + self.own_cost(node)
+        total, deepest = 1 + self.own_cost(node), 0
         for found in self.followed(node):
-            total += self.weight(found, depth + 1)
+            weight, depth = self._survey(found, above + 1)
+            total += weight
+            deepest = max(deepest, depth)
         total *= self.factor(node)
         self._path.discard(node.pointer)
-        self._weights[node.pointer] = total
-        return total
+        if deepest >= MAX_SCHEMA_DEPTH:
+            raise SchemaError(f"nested deeper than {MAX_SCHEMA_DEPTH} levels")
+        self._weights[node.pointer] = total, deepest + 1
+        return total, deepest + 1
 
     def followed(self, node: Node) -> Iterator[Node]:
         """Yield every subschema that checking a value here may lead to, the `$ref` target first."""

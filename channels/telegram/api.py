@@ -174,6 +174,8 @@ class BotApi:
             case BadRequest():
                 lowered = text.lower()
                 return ChatGone(text) if any(mark in lowered for mark in _GONE) else SendRejected(text)
+            case NetworkError() if "too large" in text.lower():
+                return SendRejected(text)  # 413: for the SDK one of many network errors
             case NetworkError():
                 return _network_error(exc, text)
             case _:

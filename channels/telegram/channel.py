@@ -55,29 +55,35 @@ class TelegramChannel(Channel):
         """See `Channel.run`."""
         failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
         while True:
+            started_s = self._context.clock.monotonic_s()
             try:
-                await self._serve(failures)
+                await self._serve()
             except ChannelAuthError as exc:
                 self._report(ChannelState.FAILED, str(exc))
                 raise
             except ChannelError as exc:
-                wait_s = max(failures.next_s(), exc.retry_after_s or 0.0)
+                wait_s = max(self._wait_s(failures, started_s), exc.retry_after_s or 0.0)
                 self._report(ChannelState.OFFLINE, str(exc))
                 _log.warning("telegram not reachable", error=str(exc), retry_in_s=round(wait_s, 2))
                 await asyncio.sleep(wait_s)
             except Exception as exc:  # noqa: BLE001  # the channel's supervisor: one fault must not end receiving for good
-                wait_s = failures.next_s()
+                wait_s = self._wait_s(failures, started_s)
                 self._report(ChannelState.OFFLINE, f"internal error: {type(exc).__name__}")
                 _log.exception("telegram receiving failed", retry_in_s=round(wait_s, 2))
                 await asyncio.sleep(wait_s)
 
-    async def _serve(self, failures: Backoff) -> None:
+    def _wait_s(self, failures: Backoff, started_s: float) -> float:
+        """Return how long to wait now; what went well for a while starts over with short waits."""
+        if self._context.clock.monotonic_s() - started_s > self._timing.retry_cap_s:
+            failures.reset()
+        return failures.next_s()
+
+    async def _serve(self) -> None:
         """Connect and receive; ends only by an error."""
         api, _ = await self._open()
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
         identity = BotIdentity(id=int(me["id"]), username=str(me.get("username", "")))
         await remove_webhook(api, self._timing)
-        failures.reset()
         self._report(ChannelState.READY, "")
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
         self._poller = Poller(
@@ -116,9 +122,7 @@ class TelegramChannel(Channel):
 
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""
-        params: dict[str, str | int] = {"chat_id": address.chat_id, "action": "typing"}
-        if address.thread_id is not None:
-            params["message_thread_id"] = int(address.thread_id)
+        params = {"chat_id": address.chat_id, "message_thread_id": address.thread_id, "action": "typing"}
         try:
             api, _ = await self._open()
             await api.call("sendChatAction", params, timeout_s=self._timing.call_s)

@@ -32,6 +32,7 @@ _OPTIONS = (
     | pyromark.Options.ENABLE_MATH
 )
 _BREAK = re.compile(rb"<br\s*/?>", re.IGNORECASE)
+_MAYBE_HTML = re.compile(r"(?<!\\)<[A-Za-z/!?]")
 _HTML_PASSES = 4  # an escape can uncover further markup behind it
 
 _log = get_logger(__name__)
@@ -84,7 +85,7 @@ def _keep_html(text: str) -> str:
     line breaks become such.
     """
     for _ in range(_HTML_PASSES):
-        if "<" not in text:
+        if not _MAYBE_HTML.search(text):
             return text
         source = text.encode()
         out = bytearray()

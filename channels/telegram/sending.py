@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import SendRejected
+from bot.errors import ChannelError, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, Button, OutboundMessage
@@ -28,6 +28,8 @@ PHOTO_BYTES = 10 * 1024 * 1024
 
 UPLOAD_BYTES = 50 * 1024 * 1024
 """Largest file a bot may send (same page)."""
+
+_LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
 
 _PHOTO_TYPES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 _THREAD_LOST = ("message thread not found", "topic_deleted", "topic_closed", "topic_id_invalid")
@@ -85,14 +87,17 @@ class Sender:
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
-        steps = plan(message)
+        if len(message.text) > _LONG_CHARS:
+            steps = await asyncio.to_thread(plan, message)
+        else:
+            steps = plan(message)
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
         delivery = _Delivery(self._api, self._timing, message)
         markup = keyboard(message.buttons)
         for number in range(len(progress.sent_ids), len(steps)):
             where = delivery.where()
-            if number == 0 and message.reply_to:
+            if number == 0 and message.reply_to.isdecimal():
                 where["reply_parameters"] = {
                     "message_id": int(message.reply_to),
                     "allow_sending_without_reply": True,
@@ -116,7 +121,7 @@ class _Delivery:
         """Return the parameters that say where a message goes."""
         where: dict[str, Any] = {"chat_id": self._address.chat_id}
         if self._thread_id is not None:
-            where["message_thread_id"] = int(self._thread_id)
+            where["message_thread_id"] = self._thread_id
         return where
 
     async def perform(self, step: Step, params: dict[str, Any], draft_id: str) -> str:
@@ -144,13 +149,16 @@ class _Delivery:
         """Turn the draft into the final text; False when there is no draft any more."""
         edit = {
             "chat_id": self._address.chat_id,
-            "message_id": int(draft_id),
+            "message_id": draft_id,
             "text": part.text,
             "entities": list(part.entities) or None,
             "reply_markup": params.get("reply_markup"),
         }
         try:
             await self._api.call("editMessageText", edit, timeout_s=self._timing.call_s)
+        except SendUncertain as exc:
+            # Unlike a send, an edit can be repeated without harm.
+            raise ChannelError(str(exc)) from exc
         except SendRejected as exc:
             if "message is not modified" in str(exc).lower():
                 return True

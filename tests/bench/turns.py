@@ -25,9 +25,9 @@ def answer(request: Mapping[str, Any]) -> Reply:
 
 
 async def figures() -> list[Figure]:
-    plain = [await _run("plain", 1, 150) for _ in range(RUNS)]
-    tool = [await _run("tool", 1, 100) for _ in range(RUNS)]
-    many = [await _run("plain", 100, 1000) for _ in range(RUNS)]
+    plain = [await _run("plain", 30, 150, "one-by-one") for _ in range(RUNS)]
+    tool = [await _run("tool", 30, 120, "one-by-one") for _ in range(RUNS)]
+    many = [await _run("plain", 100, 1000, "burst") for _ in range(RUNS)]
     return [
         Figure(name="plain turn, CPU", values=[run["cpu_ms"] for run in plain], unit="ms", limit="<= 5"),
         Figure(name="turn with a tool call, CPU", values=[run["cpu_ms"] for run in tool], unit="ms", limit="<= 8"),
@@ -36,7 +36,7 @@ async def figures() -> list[Figure]:
     ]
 
 
-async def _run(mode: str, chats: int, turns: int) -> dict[str, float]:
+async def _run(mode: str, chats: int, turns: int, order: str) -> dict[str, float]:
     async with OpenAIApi(validate=False, record=False) as model:
         model.default = answer
         with tempfile.TemporaryDirectory() as folder:
@@ -49,6 +49,7 @@ async def _run(mode: str, chats: int, turns: int) -> dict[str, float]:
                 mode,
                 str(chats),
                 str(turns),
+                order,
                 stdout=asyncio.subprocess.PIPE,
             )
             out, _ = await asyncio.wait_for(process.communicate(), 120)

@@ -1,4 +1,4 @@
-"""The engine in a process of its own with a memory channel: `worker.py MODEL_URL DIR MODE CHATS TURNS`.
+"""The engine in a process of its own with a memory channel: `worker.py MODEL_URL DIR MODE CHATS TURNS ORDER`.
 
 Prints one JSON line: CPU ms a turn, turns a second. Seeds each chat with 20 messages of history first.
 """
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from bot.app import Engine
+from bot.app import Engine, run_main
 from bot.config import load_config
 from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
 from bot.messages import Address, InboundMessage, OutboundMessage
@@ -44,15 +44,16 @@ class BenchChannel(Channel):
         await progress.sent("1")
 
 
-async def main(url: str, folder: Path, mode: str, chats: int, turns: int) -> None:
+async def main(url: str, folder: Path, mode: str, chats: int, turns: int, *, one_by_one: bool) -> None:
     config_file = folder / "dutiful.toml"
     config_file.write_text(
         f'[bot]\ndata_dir = "{folder}/data"\ntimezone = "Europe/Berlin"\n[llm]\nbase_url = "{url}"\nmodel = "bench"\n'
-        '[channels.console]\n[access]\nowners = ["bench:7"]\n[server]\nlisten = "off"\n'
+        '[channels.console]\n[server]\nlisten = "off"\n'
     )
     engine = await Engine.open(load_config(config_file, sections=config_sections()))
     channel = BenchChannel()
     engine.channels["bench"] = channel  # the loop and the delivery share this mapping
+    engine.policy._owners |= {"bench:7"}
     serving = asyncio.create_task(engine.serve())
     await engine.ready.wait()
     primary = engine.provider._primary  # type: ignore[attr-defined]
@@ -60,9 +61,9 @@ async def main(url: str, folder: Path, mode: str, chats: int, turns: int) -> Non
     await primary.warm_up()
     sent = 0
 
-    async def burst(count: int) -> None:
+    async def burst(count: int, first: int = 0) -> None:
         nonlocal sent
-        for index in range(count):
+        for index in range(first, first + count):
             sent += 1
             message = InboundMessage(
                 address=Address(channel="bench", chat_id=str(index % chats)),
@@ -77,9 +78,10 @@ async def main(url: str, folder: Path, mode: str, chats: int, turns: int) -> Non
     for _ in range(10):  # 10 turns = 20 messages of history in each chat
         await burst(chats)
     cpu, wall = time.process_time(), time.perf_counter()
-    if chats == 1:
-        for _ in range(turns):
-            await burst(1)
+    if one_by_one:
+        for _ in range(turns // chats):
+            for index in range(chats):
+                await burst(1, first=index)
     else:
         await burst(turns)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -89,4 +91,5 @@ async def main(url: str, folder: Path, mode: str, chats: int, turns: int) -> Non
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
+    _, url, folder, mode, chats, turns, order = sys.argv
+    run_main(main(url, Path(folder), mode, int(chats), int(turns), one_by_one=order == "one-by-one"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
+from bot.interfaces import ChannelState
 from bot.messages import Address
 from channels.telegram import TelegramChannel
 from channels.telegram.config import Timing
@@ -97,6 +100,26 @@ class TelegramHarness(ChannelHarness):
 
     def lose_answer(self) -> None:
         self.api.faults.add(Fault(method="sendMessage", drop_after=True))
+
+
+@asynccontextmanager
+async def served(workspace: Path) -> AsyncIterator[TelegramHarness]:
+    """Have the platform up and the channel built but not started."""
+    made = TelegramHarness(workspace)
+    await made.server_up()
+    try:
+        yield made
+    finally:
+        await made.stop()
+        await made.server_down()
+
+
+@asynccontextmanager
+async def running(harness: TelegramHarness) -> AsyncIterator[TelegramHarness]:
+    """Start the channel and wait until it is connected; the fixture stops it."""
+    harness.start()
+    await harness.until(ChannelState.READY)
+    yield harness
 
 
 def _shown(message: dict[str, object]) -> Shown:

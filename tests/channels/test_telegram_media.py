@@ -12,7 +12,7 @@ from bot.errors import RateLimited
 from bot.messages import Address, Attachment
 from channels.telegram import TelegramChannel
 from channels.telegram.config import Timing
-from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness
+from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness, served
 from tests.platforms.bot_api_faults import Fault, too_many_requests
 
 IMPATIENT = Timing(call_s=0.05, upload_s=0.05)
@@ -20,13 +20,8 @@ IMPATIENT = Timing(call_s=0.05, upload_s=0.05)
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[TelegramHarness]:
-    made = TelegramHarness(tmp_path / "workspace")
-    await made.server_up()
-    try:
+    async with served(tmp_path / "workspace") as made:
         yield made
-    finally:
-        await made.stop()
-        await made.server_down()
 
 
 def impatient(harness: TelegramHarness) -> TelegramChannel:

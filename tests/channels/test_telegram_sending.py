@@ -19,9 +19,7 @@ from bot.errors import (
     SendUncertain,
 )
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage
-from channels.telegram.rendering import render
-from channels.text import utf16_length
-from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness
+from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness, served
 from tests.platforms.bot_api_faults import (
     Fault,
     bad_gateway,
@@ -35,79 +33,12 @@ from tests.support.recording_intake import RecordingProgress
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[TelegramHarness]:
-    made = TelegramHarness(tmp_path)
-    await made.server_up()
-    try:
+    async with served(tmp_path) as made:
         yield made
-    finally:
-        await made.stop()
-        await made.server_down()
 
 
 def refuse(description: str, *, times: int | None = 1, status: int = 400) -> Fault:
     return Fault(method="sendMessage", status=status, description=description, times=times)
-
-
-# --- rendering -------------------------------------------------------------------------------------------
-
-
-def test_an_answer_of_nine_thousand_characters_becomes_parts_that_fit() -> None:
-    """C022"""
-    text = "\n\n".join(f"Paragraph {number}: " + "words and 😀 more " * 20 for number in range(30))[:9000]
-    parts = render(text, OutboundKind.NOTICE)
-    assert len(parts) >= 3
-    assert all(utf16_length(part.text) <= 4096 for part in parts)
-    assert "".join(part.text for part in parts) == text
-
-
-def test_an_emoji_at_the_limit_stays_whole() -> None:
-    """C023"""
-    parts = render("x" * 4095 + "😀" + "tail", OutboundKind.REPLY)
-    assert [part.text for part in parts] == ["x" * 4095, "😀tail"]
-
-
-def test_formatting_across_a_border_goes_on_in_the_next_part() -> None:
-    parts = render("😀 **" + "bold " * 900 + "end** plain", OutboundKind.REPLY)
-    assert len(parts) == 2
-    first, second = (part.entities[0] for part in parts)
-    assert (first["type"], first["offset"]) == ("bold", 3)
-    assert first["offset"] + first["length"] == utf16_length(parts[0].text)
-    assert (second["type"], second["offset"]) == ("bold", 0)
-    assert second["length"] == utf16_length(parts[1].text) - len(" plain")
-
-
-def test_code_keeps_its_language_in_every_part() -> None:
-    parts = render("```python\n" + "print(1)\n" * 800 + "```", OutboundKind.REPLY)
-    assert len(parts) == 2
-    assert [(part.entities[0]["type"], part.entities[0]["language"]) for part in parts] == [("pre", "python")] * 2
-
-
-def test_stretches_of_nothing_make_no_message() -> None:
-    parts = render("a" + "\n" * 9000 + "b", OutboundKind.NOTICE)
-    assert [part.text.strip() for part in parts] == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("markdown", "shown"),
-    [
-        ("Vec<String> and a<b>c</b>", "Vec<String> and a<b>c</b>"),
-        ("<div>\nblock\n</div>\n\nafter", "<div>\nblock\n</div>\n\nafter"),
-        ("one<br>two<br/>three", "one\ntwo\nthree"),
-        ("`a<b>` <https://x.example>", "a<b> https://x.example"),
-        ("é😀 List<int> 漢", "é😀 List<int> 漢"),
-        ("# Title\ntext", "Title\ntext"),
-        ("- one\n- two", "• one\n• two"),
-        ("[a]: http://x.example", "[a]: http://x.example"),
-        ("a < b && c > d", "a < b && c > d"),
-    ],
-)
-def test_no_word_of_an_answer_is_lost_to_markdown(markdown: str, shown: str) -> None:
-    assert "\n".join(part.text.strip() for part in render(markdown, OutboundKind.REPLY)) == shown
-
-
-@pytest.mark.parametrize("kind", [OutboundKind.REPLY, OutboundKind.NOTICE])
-def test_nul_characters_and_lone_surrogates_do_not_go_out(kind: OutboundKind) -> None:
-    assert [part.text for part in render("a\x00b\ud83dc", kind)] == ["ab\ufffdc"]
 
 
 # --- sending ---------------------------------------------------------------------------------------------
@@ -233,6 +164,17 @@ async def test_a_draft_whose_markup_is_refused_becomes_plain_text(harness: Teleg
     assert [(part.text, part.bold) for part in harness.shown(PRIVATE)] == [("final", ())]
 
 
+async def test_an_edit_whose_answer_is_lost_may_simply_be_repeated(harness: TelegramHarness) -> None:
+    draft = await harness.send(OutboundMessage(address=PRIVATE, text="thinking"))
+    message = OutboundMessage(address=PRIVATE, text="final", draft_id=draft.sent_ids[0])
+    harness.api.faults.add(Fault(method="editMessageText", drop_after=True))
+    with pytest.raises(ChannelError) as caught:
+        await harness.send(message)
+    assert type(caught.value) is ChannelError
+    await harness.send(message)
+    assert [part.text for part in harness.shown(PRIVATE)] == ["final"]
+
+
 # --- files -----------------------------------------------------------------------------------------------
 
 
@@ -331,6 +273,11 @@ async def test_any_other_refusal_is_final(harness: TelegramHarness) -> None:
     assert "something new" in str(error).lower()
 
 
+async def test_a_request_the_platform_finds_too_large_is_final(harness: TelegramHarness) -> None:
+    error = await send_into(harness, refuse("Request Entity Too Large", status=413))
+    assert type(error) is SendRejected
+
+
 @pytest.mark.parametrize("status", [401, 404])
 async def test_a_refused_token_is_an_auth_error(harness: TelegramHarness, status: int) -> None:
     assert isinstance(await send_into(harness, refuse("Unauthorized", status=status)), ChannelAuthError)
@@ -377,4 +324,3 @@ async def test_the_token_is_in_no_error_and_no_log_line(
     captured = capsys.readouterr()
     everything = said + caplog.text + captured.out + captured.err
     assert harness.secret.lower() not in everything.lower()
-    assert harness.secret not in repr(harness.channel._section)

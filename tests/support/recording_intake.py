@@ -124,11 +124,12 @@ def _identity(message: InboundMessage) -> tuple[str, str, str, str, str]:
 
 
 class MemoryCursors:
-    """Cursors by a given clock. `failures` are raised first, one per write."""
+    """Cursors by a given clock. `failures` are raised first, one per write; `written` is every value, in order."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.values: dict[str, tuple[str, int]] = {}
+        self.written: list[str] = []
         self.failures: list[Exception] = []
 
     async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
@@ -142,6 +143,7 @@ class MemoryCursors:
         if self.failures:
             raise self.failures.pop(0)
         self.values[name] = (value, self._clock.now_us())
+        self.written.append(value)
 
 
 class RecordingProgress:

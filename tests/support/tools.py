@@ -10,7 +10,7 @@ from bot.toolkit.registry import ToolRegistry
 
 
 class MadeTool(Tool):
-    """A tool of any name and schema; `run` gets the arguments as a dict. Defined outside `bot`: third-party."""
+    """A tool of any name and schema; `run` gets the arguments as a dict. Not from `bot`: third-party."""
 
     _plugin_discoverable = False
 
@@ -37,7 +37,7 @@ class MadeTool(Tool):
     def parameters(self) -> Any:
         return self._parameters
 
-    async def execute(self, /, **kwargs: Any) -> Any:
+    async def execute(self, /, *args: Any, **kwargs: Any) -> Any:
         self.calls.append(kwargs)
         return "done" if self._run is None else await self._run(kwargs)
 

@@ -77,7 +77,7 @@ def change_from_behind(held: list[dict[str, Any]]) -> None:
 
 def change_in_a_copy(held: list[dict[str, Any]]) -> None:
     held.copy()[0]["function"]["name"] = "evil"
-    (held + [])[0]["function"]["name"] = "evil"
+    (held + held)[0]["function"]["name"] = "evil"
     (held * 2)[0]["function"]["name"] = "evil"
     copy.copy(held)[0]["function"]["name"] = "evil"
 

@@ -36,7 +36,9 @@ def test_an_unknown_name_is_an_error_that_lists_all_names_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["readFile", "READ-FILE", "read file", "Read_File ", "readfil", "read_file_"])
+@pytest.mark.parametrize(
+    "name", ["readFile", "READ-FILE", "read file", "Read_File ", "readfil", "read_file_"]
+)
 def test_a_near_miss_is_named_but_never_run(name: str) -> None:
     registry = registry_with(*map(MadeTool, ["read_file", "write_file", "exec"]))
     tool, _, error = registry.prepare_call(name, {})
@@ -107,7 +109,9 @@ def test_registering_again_replaces_also_when_the_new_one_is_unusable() -> None:
     assert (registry.get("t"), len(registry), "t" in registry.set_aside) == (None, 0, True)
 
 
-@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": ["array", "null"]}, {"enum": [1, 2]}, [], 5, "x"])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": ["array", "null"]}, {"enum": [1, 2]}, [], 5, "x"]
+)
 def test_a_schema_that_no_arguments_object_can_satisfy_is_set_aside(schema: Any) -> None:
     assert list(registry_with(MadeTool("t", schema)).set_aside) == ["t"]
 
@@ -210,7 +214,7 @@ def test_anything_but_an_object_is_an_error_naming_its_type(given: Any, kind: st
     ("damaged", "meant"),
     [
         ('{"path": "a",}', {"path": "a"}),
-        ("{path: \"a\"}", {"path": "a"}),
+        ('{path: "a"}', {"path": "a"}),
         ("{'path': 'a', 'limit': None}", {"path": "a"}),
         ('{"path": "a" "limit": 3}', {"path": "a", "limit": 3}),
         ('{"path": "a", "limit": 3}}', {"path": "a", "limit": 3}),
@@ -284,8 +288,26 @@ def test_complete_arguments_of_a_reply_that_was_cut_off_later_are_used() -> None
     assert prepare('{"path": "a"}', truncated=True) == ({"path": "a"}, None)
 
 
-@pytest.mark.parametrize("text", ['{"path": "a"} and then some', '{"path": "a"}{"path": "b"}', "{path}", "{???}x"])
+@pytest.mark.parametrize(
+    "text", ['{"path": "a"} and then some', '{"path": "a"}{"path": "b"}', "{path}", "{???}x"]
+)
 def test_text_that_could_mean_several_things_is_refused(text: str) -> None:
+    prepared, error = prepare(text)
+    assert prepared == text
+    assert error is not None
+    assert "must be a JSON object" in error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": 5" tall"}',  # the repair would drop " tall"
+        '{"path": "a", "path": "b",}',
+        '{"path": "a", // a remark\n}',
+        '{"path": "a", ...}x}',
+    ],
+)
+def test_a_repair_that_would_lose_a_word_is_not_made(text: str) -> None:
     prepared, error = prepare(text)
     assert prepared == text
     assert error is not None

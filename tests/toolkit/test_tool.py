@@ -92,9 +92,13 @@ def test_the_decorator_gives_each_reader_a_schema_of_his_own() -> None:
 
 def test_the_decorator_keeps_what_the_author_later_changes_out() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {}}
-    cls = tool_parameters(schema)(type("Made", (LookupTool,), {}))
+
+    @tool_parameters(schema)
+    class Made(LookupTool):
+        pass
+
     schema["properties"]["late"] = True
-    assert cls().parameters == {"type": "object", "properties": {}}
+    assert Made().parameters == {"type": "object", "properties": {}}
 
 
 def test_to_schema_is_openais_function_shape() -> None:

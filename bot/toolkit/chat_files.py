@@ -1,0 +1,49 @@
+"""Which files a turn sees, the one place where a request becomes a view of the workspace, and how they are told.
+
+How paths are walked is in `bot/security/workspace.py`; what is done with the files is the tools' part.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+from bot.messages import ChatType, Role
+from bot.security.workspace import WorkspaceView
+from bot.toolkit.context import RequestContext
+from bot.toolkit.measure import shorten
+
+_UNIT = 1024
+_UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrogates, unassigned, line ends
+
+
+def chat_files(workspace: Path, request: RequestContext) -> WorkspaceView:
+    """Return the view of the request's chat; creates nothing.
+
+    The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
+    along are the other chats' files to be seen.
+    """
+    alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
+    return WorkspaceView.of(workspace, request.address.rate_key, all_chats=alone)
+
+
+def one_line(name: str, limit_chars: int = 200) -> str:
+    """Return a file name for an answer: on one line, storable whatever its bytes are, not endless.
+
+    Joiners and direction marks stay, since names in many scripts have them and must be usable as shown.
+    """
+    if not name.isprintable():
+        name = "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSHOWABLE else char for char in name)
+    return shorten(name, limit_chars)
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size for people: "1 byte", "512 bytes", "1.5 KiB", "100 MiB"."""
+    if size_bytes < _UNIT:
+        return f"{size_bytes} byte{'' if size_bytes == 1 else 's'}"
+    size = float(size_bytes)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= _UNIT
+        if size < _UNIT:
+            return f"{size:.4g} {unit}"
+    return f"{size / _UNIT:.4g} TiB"

@@ -1,0 +1,151 @@
+"""Some lines of a text file, numbered, without holding the file in memory.
+
+Lines end at LF, as ripgrep and most compilers count them; a CR before it is no part of the line. Everything
+here blocks: call it from a thread.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from bot.toolkit.file_types import FileType, chunks
+
+# NUL can neither be stored nor sent; a lone CR would look like a line end that the numbering does not count.
+_VISIBLE = {0: "␀", 13: "␍"}
+_PREFIX_CHARS = 12  # a line's number, the mark behind it and the line end, generously
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineWindow:
+    """Lines `first` to `first + len(lines) - 1` of `total`.
+
+    `hidden_chars`: how much of the last line was left out because it alone is longer than the limit.
+    `crlf_count`: how many of the lines end in CRLF.
+    """
+
+    first: int
+    lines: tuple[str, ...]
+    total: int
+    hidden_chars: int
+    crlf_count: int
+
+    @property
+    def last(self) -> int:
+        """Number of the last line; `first - 1` when there is none."""
+        return self.first + len(self.lines) - 1
+
+
+def line_window(
+    file: BinaryIO, kind: FileType, *, first: int, max_lines: int, max_chars: int, limit_bytes: int
+) -> LineWindow:
+    """Read lines from number `first` on; bytes that do not fit the encoding become U+FFFD.
+
+    Ends after `max_lines`, or before the line that would pass `max_chars`; at least one line is returned, cut
+    if need be. At most `limit_bytes` of the file count.
+    """
+    window = _Window(first, max_lines, max_chars)
+    decoder = codecs.getincrementaldecoder(kind.encoding)("replace")
+    for chunk in chunks(file, kind.mark_bytes, limit_bytes=limit_bytes):
+        window.feed(decoder.decode(chunk))
+    window.feed(decoder.decode(b"", final=True))
+    return window.finish()
+
+
+class _Window:
+    """Takes decoded text piece by piece and keeps what is asked for."""
+
+    def __init__(self, first: int, max_lines: int, max_chars: int) -> None:
+        self._first = first
+        self._max_lines = max_lines
+        self._left = max_chars
+        self._number = 1  # of the line that is being read
+        self._last_char = ""
+        self._parts: list[str] = []  # of that line: its beginning, as much as could be shown
+        self._kept = 0
+        self._length = 0
+        self._tail = ""  # of that line: its last character, also when not kept
+        self._lines: list[str] = []
+        self._hidden = 0
+        self._crlf = 0
+        self._full = False
+
+    def feed(self, text: str) -> None:
+        if not text:
+            return
+        at = self._skip(text)
+        while at < len(text) and not self._full:
+            end = text.find("\n", at)
+            self._add(text[at:] if end < 0 else text[at:end])
+            if end < 0:
+                at = len(text)
+                break
+            self._end_line()
+            self._number += 1
+            at = end + 1
+        if self._full:
+            self._number += text.count("\n", at)
+        self._last_char = text[-1]
+
+    def finish(self) -> LineWindow:
+        unended = self._last_char not in {"", "\n"}
+        if unended and self._number >= self._first and not self._full:
+            self._end_line()
+        return LineWindow(
+            first=self._first,
+            lines=tuple(self._lines),
+            total=self._number - 1 + unended,
+            hidden_chars=self._hidden,
+            crlf_count=self._crlf,
+        )
+
+    def _skip(self, text: str) -> int:
+        """Return where in the text the first wanted line goes on; its end when that is yet to come."""
+        missing = self._first - self._number
+        if missing <= 0:
+            return 0
+        found = text.count("\n")
+        if found < missing:
+            self._number += found
+            return len(text)
+        at = 0
+        for _ in range(missing):
+            at = text.find("\n", at) + 1
+        self._number = self._first
+        return at
+
+    def _add(self, piece: str) -> None:
+        if not piece:
+            return
+        self._length += len(piece)
+        self._tail = piece[-1]
+        room = self._left - self._kept
+        if room > 0:
+            self._parts.append(piece[:room])
+            self._kept += min(room, len(piece))
+        elif self._lines:
+            self._close()
+
+    def _end_line(self) -> None:
+        line, length, is_crlf = "".join(self._parts), self._length, self._tail == "\r"
+        self._parts, self._kept, self._length, self._tail = [], 0, 0, ""
+        if is_crlf:
+            length -= 1
+            line = line[:length]
+        cost = length + _PREFIX_CHARS
+        if self._full:
+            return
+        if cost > self._left and self._lines:
+            self._close()
+            return
+        self._hidden = length - len(line)
+        self._crlf += is_crlf
+        self._lines.append(line.translate(_VISIBLE))
+        self._left -= cost
+        if len(self._lines) >= self._max_lines or self._left <= 0:
+            self._close()
+
+    def _close(self) -> None:
+        self._full = True
+        self._parts = []
