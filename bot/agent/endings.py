@@ -111,7 +111,7 @@ class EndingWriter:
         return Ending(
             state=TurnState.DONE,
             rows=tuple(outcome.rows),
-            chat_rows=_report_rows(turn, text),
+            chat_rows=_report_rows(turn, outcome.tool_words if silent else text),
             outbound=() if silent else (_reply(turn, text),),
             usage=outcome.usage,
             run_id=turn.meta["run_id"],
