@@ -1,54 +1,107 @@
-"""Pictures in requests: history keeps file URLs, a request carries the bytes."""
+"""Pictures in requests: history keeps file URLs, a request carries the bytes.
+
+A picture that a tool returned is kept under its content's hash outside the tools' reach; a person's picture lies
+where the channel put it. Only what is a picture by its bytes is ever sent, whatever a path leads to by then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import mimetypes
+import binascii
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from bot.records import Message
+from bot.toolkit.file_types import is_whole_image
 
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 """Larger pictures become a note; providers refuse images somewhere between 5 and 20 MB."""
 
+_MAGIC = {
+    "png": ("image/png", b"\x89PNG\r\n\x1a\n"),
+    "jpg": ("image/jpeg", b"\xff\xd8\xff"),
+    "gif": ("image/gif", b"GIF8"),
+    "webp": ("image/webp", b"RIFF"),
+}
 
-async def embed_images(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with each `file:` image replaced by its bytes, or by a note if it cannot be read."""
-    out: list[Message] = []
-    for message in messages:
-        content = message.get("content")
-        if isinstance(content, list) and any(_file_of(block) for block in content):
-            blocks = [await _embedded(block) for block in content]
-            message = {**message, "content": blocks}  # noqa: PLW2901 - a changed copy in its place
-        out.append(message)
-    return out
+
+class ImageStore:
+    """Keeps pictures of tools in `folder` and puts pictures into requests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def keep(self, blocks: Sequence[Message]) -> list[Message]:
+        """Return content blocks in which each picture's bytes are replaced by the URL of a file."""
+        return [await asyncio.to_thread(self._keep, block) for block in blocks]
+
+    async def embed(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages with each file's bytes in place, or a note if there is no picture any more."""
+        out: list[Message] = []
+        for message in messages:
+            content = message.get("content")
+            if isinstance(content, list) and any(_file_of(block) for block in content):
+                blocks = [await asyncio.to_thread(_embedded, block) for block in content]
+                message = {**message, "content": blocks}  # noqa: PLW2901 - a changed copy in its place
+            out.append(message)
+        return out
+
+    def _keep(self, block: Message) -> Message:
+        url = _url_of(block)
+        head, _, data = url.partition(";base64,")
+        if not head.startswith("data:image/"):
+            return block
+        try:
+            picture = base64.b64decode(data, validate=True)
+            kind = _kind_of(picture)
+            if kind is None:
+                return {"type": "text", "text": "[not a picture]"}
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._folder / f"{hashlib.sha256(picture).hexdigest()}.{kind}"
+            if not path.exists():
+                partial = path.with_suffix(".partial")
+                partial.write_bytes(picture)
+                partial.replace(path)
+        except (OSError, binascii.Error) as exc:
+            return {"type": "text", "text": f"[the picture could not be kept: {exc}]"}
+        return {"type": "image_url", "image_url": {"url": path.absolute().as_uri()}}
+
+
+def _url_of(block: Any) -> str:
+    image = block.get("image_url") if isinstance(block, dict) and block.get("type") == "image_url" else None
+    url = image.get("url") if isinstance(image, dict) else None
+    return url if isinstance(url, str) else ""
 
 
 def _file_of(block: Any) -> str:
-    if not isinstance(block, dict) or block.get("type") != "image_url":
-        return ""
-    image = block.get("image_url")
-    url = image.get("url", "") if isinstance(image, dict) else ""
-    return unquote(urlsplit(url).path) if isinstance(url, str) and url.startswith("file:") else ""
+    url = _url_of(block)
+    return unquote(urlsplit(url).path) if url.startswith("file:") else ""
 
 
-async def _embedded(block: Any) -> Any:
+def _kind_of(data: bytes) -> str | None:
+    return next((kind for kind, (_, magic) in _MAGIC.items() if data.startswith(magic)), None)
+
+
+def _embedded(block: Any) -> Any:
     path = _file_of(block)
     if not path:
         return block
+    name = Path(path).name
     try:
-        data = await asyncio.to_thread(_read, Path(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            data = file.read(MAX_IMAGE_BYTES + 1)
     except OSError as exc:
-        return {"type": "text", "text": f"[image {Path(path).name} is no longer there: {exc.strerror}]"}
-    if data is None:
-        return {"type": "text", "text": f"[image {Path(path).name} is too large to show]"}
-    kind = mimetypes.guess_type(path)[0] or "image/jpeg"
-    return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{base64.b64encode(data).decode()}"}}
-
-
-def _read(path: Path) -> bytes | None:
-    return None if path.stat().st_size > MAX_IMAGE_BYTES else path.read_bytes()
+        return {"type": "text", "text": f"[picture {name} is no longer there: {exc.strerror}]"}
+    kind = _kind_of(data)
+    if len(data) > MAX_IMAGE_BYTES:
+        return {"type": "text", "text": f"[picture {name} is too large to show]"}
+    if kind is None or not is_whole_image(data, _MAGIC[kind][0]):
+        return {"type": "text", "text": f"[{name} is no picture that can be shown]"}
+    encoded = base64.b64encode(data).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{_MAGIC[kind][0]};base64,{encoded}"}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,17 @@ import orjson
 
 from bot.access.policy import AccessPolicy
 from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.images import embed_images
+from bot.agent.images import ImageStore
 from bot.agent.tokens import estimate_tools
 from bot.config import LimitsSection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.faults import fault_point
 from bot.interfaces import ModelReply, ModelRequest, Provider, Steps
 from bot.log import get_logger
-from bot.messages import Replay, ToolCall, Usage, new_id
+from bot.messages import Replay, ToolCall, Usage
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.toolkit.base import Tool, ToolResult
+from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_call_id, set_request
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.results import ADVICE
@@ -61,6 +62,7 @@ class StopReason(StrEnum):
     REPEAT = "repeat"  # the same call kept giving the same result
     BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
     EMPTY = "empty"  # the model gave no text, also when asked again
+    NO_MODEL = "no_model"  # the model could not be had, or not in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class RunSpec:
 
     `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
     `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
-    tools that exist in this turn.
+    tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
     """
 
     request: RequestContext
@@ -79,6 +81,7 @@ class RunSpec:
     compose: Callable[[QueuedMessage], Message]
     tools: frozenset[str]
     on_text: Callable[[str], None] | None = None
+    time_limit_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class RunOutcome:
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
+    error: ProviderError | None = None  # why the model could not be had
 
 
 class AgentRunner:
@@ -110,6 +114,7 @@ class AgentRunner:
         limits: LimitsSection,
         governor_limits: GovernorLimits,
         offload: Callable[[RequestContext, str, str], str],
+        images: ImageStore,
         max_output_tokens: int | None = None,
         model: str = "",
     ) -> None:
@@ -121,6 +126,7 @@ class AgentRunner:
         self.limits = limits
         self.governor_limits = governor_limits
         self.offload = offload
+        self.images = images
         self.max_output_tokens = max_output_tokens
         self.model = model
         self._tools_tokens: dict[tuple[int, frozenset[str]], int] = {}
@@ -134,14 +140,27 @@ class AgentRunner:
         return self._tools_tokens[key]
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
-        """Carry the turn to its final text, or to a limit.
+        """Carry the turn to its final text, to a limit, or to a model that cannot be had.
+
+        Steps recorded on the way stay, whatever the end; the outcome's turn knows of them.
 
         Raises:
-            ProviderError: the model cannot be had; steps recorded so far stay.
             StaleLease: another worker has the turn now.
         """
         set_request(spec.request)
-        return await _Run(self, turn, spec).go()
+        run = _Run(self, turn, spec)
+        limit = asyncio.timeout(spec.time_limit_s)
+        try:
+            async with limit:
+                return await run.go()
+        except ProviderError as exc:
+            return run.without_model(exc)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return run.without_model(
+                ProviderError(ProviderErrorKind.TIMEOUT, f"not done within {spec.time_limit_s:g} s")
+            )
 
     def _partition_tool_batches(self, calls: Sequence[_Prepared]) -> list[list[_Prepared]]:
         """Return the calls in order, neighbours that may run side by side as one batch."""
@@ -208,6 +227,12 @@ class _Run:
             await self._step(reply)
         return outcome
 
+    def without_model(self, error: ProviderError) -> RunOutcome:
+        """Return the outcome of a run that the provider's failure ended."""
+        outcome = self._outcome
+        outcome.stop, outcome.error, outcome.rows = StopReason.NO_MODEL, error, self._fresh
+        return outcome
+
     # --- the model
 
     async def _ask(self, *, nudge: str = "", tools: bool = True) -> ModelReply:
@@ -235,7 +260,7 @@ class _Run:
             messages = [*messages, {"role": "user", "content": nudge}]
         reply = await runner.provider.complete(
             ModelRequest(
-                messages=await embed_images(messages),
+                messages=await runner.images.embed(messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
                 max_output_tokens=runner.max_output_tokens,
@@ -296,12 +321,13 @@ class _Run:
     # --- one step
 
     async def _step(self, reply: ModelReply) -> None:
-        calls = _with_unique_ids(reply.tool_calls, self._messages)
+        taken = {call.get("id") for row in self._messages for call in row.get("tool_calls") or ()}
+        calls = with_unique_ids(reply.tool_calls, taken)
         row = _assistant_row(reply.text, reply, calls)
-        self._fresh.append(row)
-        await self._runner.steps.record_reply(self._outcome.turn, self._fresh, calls)
+        # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
+        rows, self._fresh = [*self._fresh, row], []
+        await self._runner.steps.record_reply(self._outcome.turn, rows, calls)
         self._messages.append(row)
-        self._fresh = []
         await self._carry_out([self._prepare(call, reply.finish_reason) for call in calls])
 
     async def _finish_open_step(self) -> None:
@@ -380,7 +406,11 @@ class _Run:
         if item.tool.replay is Replay.ONCE:
             await self._runner.steps.start_call(self._outcome.turn, item.call.id)
         fault_point("before-call")
-        item.result = await self._runner.registry.run(item.tool, item.params)
+        result = await self._runner.registry.run(item.tool, item.params)
+        item.result = result
+        if result.blocks:
+            blocks = await self._runner.images.keep(result.blocks)
+            item.result = ToolResult(result, is_error=result.is_error, is_refused=result.is_refused, blocks=blocks)
         fault_point("after-call")
 
     def _call_result(self, item: _Prepared) -> CallResult:
@@ -430,17 +460,6 @@ class _Run:
         self._outcome.culprit = item.call.name
         self._outcome.answered_by_tool = False
         _log.warning("run stopped", reason=reason, tool=item.call.name)
-
-
-def _with_unique_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> list[ToolCall]:
-    """Return the calls with ids that are present and unique in the conversation; good ones stay."""
-    taken = {call.get("id") for row in messages for call in row.get("tool_calls") or ()}
-    out = []
-    for call in calls:
-        unique = call if call.id and call.id not in taken else replace(call, id=new_id("call_", 12))
-        taken.add(unique.id)
-        out.append(unique)
-    return out
 
 
 def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ()) -> Message:

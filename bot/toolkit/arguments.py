@@ -151,9 +151,7 @@ def _repair(text: str) -> dict[str, Any]:
         except (ValueError, RecursionError, TypeError, IndexError, KeyError):
             repaired = None
     if not isinstance(repaired, dict) or _words(text) != _words(json.dumps(repaired, ensure_ascii=False)):
-        raise ArgumentsError(
-            "are not valid JSON. They must be a JSON object; check quotes, commas and brackets."
-        )
+        raise ArgumentsError("are not valid JSON. They must be a JSON object; check quotes, commas and brackets.")
     return repaired
 
 

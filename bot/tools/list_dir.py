@@ -279,7 +279,7 @@ def _spec(lines: list[str]) -> GitIgnoreSpec | None:
 
     By RE2, which needs linear time: with `re` a pattern of four stars holds the interpreter for a second a name.
     """
-    import re2  # type: ignore[import-untyped]  # with pathspec 100 ms, and few folders have such a file
+    import re2
     from pathspec import GitIgnoreSpec
 
     try:

@@ -112,7 +112,7 @@ class TelegramChannel(Channel):
         from channels.telegram.api import BotApi  # the SDK: 0.3 s
         from channels.telegram.sending import Sender  # the markdown renderer: 80 ms
 
-        api = BotApi(self._section.token, self._section.api_url)
+        api = BotApi(self._section.token.get_secret_value(), self._section.api_url)
         return api, Sender(api, self._timing)
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:

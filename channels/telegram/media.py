@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import ChannelError, RateLimited
 from bot.messages import Address, Attachment
+from bot.security.workspace import folder_name
 from channels.telegram.config import Timing
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
@@ -59,12 +60,11 @@ async def fetch(api: BotApi, timing: Timing, workspace: str, attachment: Attachm
 
 def inbox_path(workspace: str, address: Address, attachment: Attachment) -> Path:
     """Return where an inbound file goes; the same reference always gives the same path."""
-    folder = _UNSAFE.sub("_", address.key)
     name = _UNSAFE.sub("_", attachment.name).strip("._")[-_NAME_LIMIT:]
     if not name:
         name = attachment.kind + {"image": ".jpg", "voice": ".ogg", "video": ".mp4"}.get(attachment.kind, "")
     digest = hashlib.sha256(attachment.ref.encode()).hexdigest()[:12]
-    return Path(workspace).absolute() / "chats" / folder / "inbox" / f"{digest}-{name}"
+    return Path(workspace).absolute() / "chats" / folder_name(address.rate_key) / "inbox" / f"{digest}-{name}"
 
 
 def _store(workspace: Path, target: Path, content: bytes) -> None:
