@@ -120,7 +120,7 @@ def init(
     try:
         # Closed from the start: it is going to hold tokens.
         descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(default_config_text())
     except FileExistsError as exc:
         raise ConfigError(f"{config} exists already; nothing was changed") from exc
