@@ -46,11 +46,15 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
-        # `dutiful status | head`: nobody reads on. Nothing may be written at exit either.
+        # `dutiful status | head`: nobody reads on. Python flushes again at exit, and that must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(EXIT_FAILURE)
     except ConfigError as exc:
         _fail(exc, EXIT_CONFIG)
     except DutifulError as exc:
@@ -114,9 +118,10 @@ def init(
     from bot.config import default_config_text  # pydantic is not needed for --help
 
     try:
-        with config.open("x", encoding="utf-8") as file:
+        # Closed from the start: it is going to hold tokens.
+        descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(default_config_text())
-        config.chmod(0o600)
     except FileExistsError as exc:
         raise ConfigError(f"{config} exists already; nothing was changed") from exc
     except OSError as exc:

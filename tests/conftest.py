@@ -11,6 +11,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails: nothing it needs may be missing")
 
 
+@pytest.hookimpl(trylast=True)  # after the marks that folders put on their tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run journeys last: what a fast test can tell should be known before the slow ones start."""
     items.sort(key=lambda item: item.get_closest_marker("journey") is not None)
