@@ -122,7 +122,7 @@ async def test_a_restart_keeps_history_and_order(telegram: BotApi, model: OpenAI
 
 
 async def test_a_second_chat_sees_nothing_of_the_first(telegram: BotApi, model: OpenAIApi, service: Service) -> None:
-    folder = service.data_dir / "workspace" / "chats" / f"telegram:{ADA}"
+    folder = service.data_dir / "workspace" / "chats" / f"telegram=3A{ADA}"
     folder.mkdir(parents=True)
     (folder / "diary.txt").write_text("dear diary\n")
     job_ids: list[str] = []
@@ -141,8 +141,8 @@ async def test_a_second_chat_sees_nothing_of_the_first(telegram: BotApi, model: 
         return Reply(
             tool_calls=[
                 ("list_dir", {"path": "."}),
-                ("read_file", {"path": f"../telegram:{ADA}/diary.txt"}),
-                ("read_file", {"path": f"chats/telegram:{ADA}/diary.txt"}),
+                ("read_file", {"path": f"../telegram=3A{ADA}/diary.txt"}),
+                ("read_file", {"path": f"chats/telegram=3A{ADA}/diary.txt"}),
                 ("read_file", {"path": str(folder / "diary.txt")}),
                 ("cron", {"action": "list"}),
                 ("cron", {"action": "remove", "job_id": job_ids[0]}),
@@ -190,14 +190,17 @@ async def test_a_text_sent_to_another_chat_does_not_swallow_the_answer_here(
 async def test_two_bots_keep_to_themselves(
     tmp_path: Path, telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
-    async with BotApi(token="456:DEF", username="other_bot") as second_api, OpenAIApi() as second_model:
-        async with Service(tmp_path / "second", telegram=second_api, model=second_model) as second:
-            await service.start()
-            await second.start()
-            telegram.user_says(ADA, "to the first")
-            second_api.user_says(ADA, "to the second")
-            await telegram.wait_for(lambda: telegram.texts(ADA))
-            await second_api.wait_for(lambda: second_api.texts(ADA))
-            assert telegram.texts(ADA) == ["to the first"]
-            assert second_api.texts(ADA) == ["to the second"]
-            assert (model.request_count, second_model.request_count) == (1, 1)
+    async with (
+        BotApi(token="456:DEF", username="other_bot") as second_api,
+        OpenAIApi() as second_model,
+        Service(tmp_path / "second", telegram=second_api, model=second_model) as second,
+    ):
+        await service.start()
+        await second.start()
+        telegram.user_says(ADA, "to the first")
+        second_api.user_says(ADA, "to the second")
+        await telegram.wait_for(lambda: telegram.texts(ADA))
+        await second_api.wait_for(lambda: second_api.texts(ADA))
+        assert telegram.texts(ADA) == ["to the first"]
+        assert second_api.texts(ADA) == ["to the second"]
+        assert (model.request_count, second_model.request_count) == (1, 1)
