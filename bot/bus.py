@@ -21,6 +21,8 @@ from bot.records import Acceptance, OutboxRow, Turn
 SWEEP_S = 10.0
 """How long a lost doorbell can delay work. Also the longest sleep while nothing happens."""
 
+_IMMEDIATE_AT_ONCE = 8
+
 _log = get_logger(__name__)
 
 
@@ -119,12 +121,18 @@ class MessageBus:
         self._signal.notify(Topic.OUTBOUND)
         return outbox_id
 
-    async def consume_inbound(self, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
-        """Wait for work and claim up to `limit` turns; never returns an empty list."""
+    async def consume_inbound(self, room: Callable[[], int], channels: Collection[str] | None = None) -> list[Turn]:
+        """Wait for work and claim up to `room()` turns; never returns an empty list.
+
+        Without room only commands that act at once are claimed, since they may be about what takes the room.
+        """
         while True:
             if self._inbound_empty:
                 await self._signal.wait(Topic.INBOUND, SWEEP_S)
-            turns = await self._store.turns.claim(limit=limit, channels=channels)
+            limit, full = room(), False
+            if limit <= 0:
+                limit, full = _IMMEDIATE_AT_ONCE, True
+            turns = await self._store.turns.claim(limit=limit, channels=channels, immediate_only=full)
             # Fewer than asked for: whatever comes later rings, so that the next look can wait for the bell.
             self._inbound_empty = len(turns) < limit
             if turns:

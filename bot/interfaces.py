@@ -67,12 +67,15 @@ class Inbox(Protocol):
 class Turns(Protocol):
     """Claims of work. A claim is a lease of the turn and, through it, of its lane."""
 
-    async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+    async def claim(
+        self, *, limit: int, channels: Collection[str] | None = None, immediate_only: bool = False
+    ) -> list[Turn]:
         """Begin or resume one turn in each of up to `limit` idle lanes with work, oldest message first.
 
         `attempt` of a resumed turn counts on, without end: the caller buries what came too often. Turns that
         were cut short twice are handed out one at a time, so that only the one that kills the process uses up
-        its third attempt. Lines of one sender that waited through an outage come as one turn.
+        its third attempt. Lines of one sender that waited through an outage come as one turn. `immediate_only`
+        leaves everything but commands that act at once for later.
         """
 
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
@@ -84,8 +87,8 @@ class Turns(Protocol):
         Returns whether new work waits, in the turn's lane or put there by the ending.
         """
 
-    async def release(self, turn: Turn) -> None:
-        """Give a turn back unfinished (shutdown); it will be resumed and the attempt does not count."""
+    async def release(self, turn: Turn, *, counts: bool = False) -> None:
+        """Give a turn back unfinished; it will be resumed. `counts` says whether this was one of its attempts."""
 
     async def renew(self, turn_ids: Collection[int]) -> None:
         """Prolong the leases that this instance holds on these turns."""
@@ -449,9 +452,9 @@ class Channel(ABC):
         """Download an inbound file to the chat's folder; returns it with `path`, or with `error` set."""
         return replace(attachment, error="this channel cannot fetch files")
 
-    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
+    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:  # noqa: ARG002 - the seam
         """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""
-        raise NotImplementedError
+        return draft_id
 
     def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
         """Return where one person can be written to in private, if the id alone tells."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from bot.clock import US_PER_S, Clock, from_us
+from bot.clock import US_PER_S, Clock
 from bot.errors import StoreUnavailable
 from bot.interfaces import Signal, Store, Topic
 from bot.log import get_logger
@@ -104,7 +104,8 @@ class Scheduler:
                 wake_us = await self._fire_due()
                 alarm.add_job(
                     self._signal.notify,
-                    DateTrigger(from_us(wake_us)),
+                    # By the machine's clock, since that is what the alarm goes by; what is due goes by ours.
+                    DateTrigger(datetime.now(UTC) + timedelta(microseconds=wake_us - self._clock.now_us())),
                     args=[Topic.JOBS],
                     id="next-due",
                     replace_existing=True,

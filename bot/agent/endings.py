@@ -7,6 +7,7 @@ what its chat gets to know is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from bot.agent.commands import CommandResult
 from bot.agent.runner import RunOutcome, StopReason
@@ -88,21 +89,28 @@ class EndingWriter:
         error = f"{type(exc).__name__}: {exc}"
         return self._failure(turn, request, say(request.language, "fail.internal"), state=TurnState.DEAD, error=error)
 
-    def provider_failed(
-        self, turn: Turn, request: RequestContext, exc: ProviderError, rows: Sequence[Message]
-    ) -> Ending:
+    def provider_failed(self, outcome: RunOutcome, request: RequestContext, exc: ProviderError) -> Ending:
         """Return the ending of a turn whose model could not be had; its notice is not part of the history."""
         text = _sentence(exc, request.language)
-        return self._failure(turn, request, text, state=TurnState.FAILED, error=exc.detail, rows=rows)
+        ending = self._failure(outcome.turn, request, text, state=TurnState.FAILED, error=exc.detail, rows=outcome.rows)
+        return replace(ending, usage=outcome.usage)
 
     def revoked(self, turn: Turn, request: RequestContext) -> Ending:
-        """Return the ending of background work whose creator may no longer speak here."""
-        text = say(request.language, "owners_only")
-        return self._failure(turn, request, text, state=TurnState.FAILED, error="its creator has no rights any more")
-
-    def out_of_time(self, limit_s: float) -> ProviderError:
-        """Return the error of a subagent that used up its time."""
-        return ProviderError(ProviderErrorKind.TIMEOUT, f"not done within {limit_s:g} s")
+        """Return the ending of work whose sender may no longer speak here; a stranger gets no answer."""
+        if turn.origin is Origin.USER:
+            return Ending(state=TurnState.DEAD, error="its sender may not speak here any more")
+        error = "its creator may not use this bot any more"
+        if turn.origin is not Origin.JOB:
+            return self._failure(turn, request, say(request.language, "revoked"), state=TurnState.FAILED, error=error)
+        text = say(request.language, "job_revoked", title=turn.meta.get("title", ""), id=turn.meta.get("job_id", ""))
+        return Ending(
+            state=TurnState.FAILED,
+            outbound=(_notice(turn, text),),
+            error=error,
+            run_id=turn.meta["run_id"],
+            run_state=RunState.FAILED,
+            pause_job=True,
+        )
 
     # --- kinds of work
 
@@ -113,7 +121,7 @@ class EndingWriter:
         return Ending(
             state=TurnState.DONE,
             rows=tuple(outcome.rows),
-            chat_rows=_report_rows(turn, text),
+            chat_rows=_report_rows(turn, outcome.tool_words if silent else text),
             outbound=() if silent else (_reply(turn, text),),
             usage=outcome.usage,
             run_id=turn.meta["run_id"],

@@ -20,7 +20,7 @@ from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
-from bot.errors import ChannelError, ProviderError, StaleLease, StoreError, StoreUnavailable
+from bot.errors import ChannelError, StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
@@ -63,6 +63,7 @@ class _Running:
     turn: Turn
     task: asyncio.Task[None]
     stopped: bool = False
+    ended: bool = False  # its ending is committed
 
 
 class AgentLoop:
@@ -92,9 +93,8 @@ class AgentLoop:
         self._channels = channels
         self._settings = settings
         self._on_end = on_end
-        self._running: dict[int, _Running] = {}
-        self._free = asyncio.Event()
-        self._free.set()
+        # By claim, not by turn: a claim that was lost may still be winding up while the turn is resumed here.
+        self._running: dict[tuple[int, int], _Running] = {}
         self._busy = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,7 +106,9 @@ class AgentLoop:
         """See `TurnControl.stop`: everything at work for the address ends, except commands beside it."""
         stopped = False
         for running in self._running.values():
-            if running.turn.address == address and not running.turn.lane.startswith("now:"):
+            if running.ended or running.turn.lane.startswith("now:"):
+                continue
+            if running.turn.address == address:
                 running.stopped = True
                 running.task.cancel()
                 stopped = True
@@ -120,14 +122,12 @@ class AgentLoop:
 
     async def run(self) -> None:
         """Claim and run turns until cancelled; then no new turn begins, running ones are left to `drain`."""
-        limit = self._settings.limits.turns_at_once
         async with asyncio.TaskGroup() as group:
             renewal = group.create_task(self._renew(), name="renew leases")
             try:
                 while True:
-                    await self._free.wait()
                     try:
-                        turns = await self._bus.consume_inbound(limit - len(self._running), self._settings.channels)
+                        turns = await self._bus.consume_inbound(self._room, self._settings.channels)
                     except StoreUnavailable as exc:
                         _log.error("no turn can be claimed now", error=str(exc))
                         await asyncio.sleep(_STORE_RETRY_S)
@@ -141,13 +141,15 @@ class AgentLoop:
             finally:
                 renewal.cancel()
 
+    def _room(self) -> int:
+        """Return how many more turns may begin."""
+        return self._settings.limits.turns_at_once - self.running()
+
     def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
         task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
-        self._running[turn.id] = _Running(turn=turn, task=task)
+        self._running[turn.id, turn.fence] = _Running(turn=turn, task=task)
         self._idle.clear()
         self._busy.set()
-        if len(self._running) >= self._settings.limits.turns_at_once:
-            self._free.clear()
 
     async def _drain(self) -> None:
         """Let running turns end, up to the grace; what is left is cancelled and goes on at the next start."""
@@ -163,7 +165,7 @@ class AgentLoop:
             await asyncio.sleep(_RENEW_S)
             try:
                 if self._running:
-                    await self._store.turns.renew(list(self._running))
+                    await self._store.turns.renew([item.turn.id for item in self._running.values()])
             except StoreUnavailable as exc:
                 _log.error("leases cannot be renewed now", error=str(exc))
 
@@ -178,10 +180,9 @@ class AgentLoop:
             # Not even the ending could be written. The lease runs out and the turn is resumed.
             _log.error("turn could not be ended", turn=turn.id, error=str(exc))
         finally:
-            if len(self._running) >= self._settings.limits.turns_at_once:
-                self._bus.ring(Topic.INBOUND)  # work may have waited for this place
-            del self._running[turn.id]
-            self._free.set()
+            if self._room() <= 0 or turn.attempt > 1:
+                self._bus.ring(Topic.INBOUND)  # work may have waited for this place, or for this suspect's end
+            del self._running[turn.id, turn.fence]
             if not self._running:
                 self._idle.set()
                 self._busy.clear()
@@ -191,14 +192,15 @@ class AgentLoop:
             await self._handle(turn)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancelled(turn))
-            if not self._running[turn.id].stopped:
+            if not self._running[turn.id, turn.fence].stopped:
                 raise
         except StaleLease:
             _log.warning("turn was taken over by another worker")
         except StoreUnavailable as exc:
             _log.error("turn cannot be recorded now", error=str(exc))
             await asyncio.sleep(_STORE_RETRY_S)
-            await self._store.turns.release(turn)
+            # It counts, or a turn that alone cannot be recorded would ask its model without end.
+            await self._store.turns.release(turn, counts=True)
             self._bus.ring(Topic.INBOUND)
         except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("turn failed")
@@ -206,7 +208,10 @@ class AgentLoop:
 
     async def _cancelled(self, turn: Turn) -> None:
         """Last write of a turn that was cancelled: ended by /stop, or given back for the next start."""
-        if self._running[turn.id].stopped:
+        running = self._running[turn.id, turn.fence]
+        if running.ended:
+            return
+        if running.stopped:
             await self._finish(turn, self._endings.stopped(turn))
         else:
             await self._store.turns.release(turn)
@@ -217,7 +222,7 @@ class AgentLoop:
             _log.error("turn buried", attempts=turn.attempt - 1)
             await self._finish(turn, self._endings.dead(turn, request, attempts=turn.attempt - 1))
             return
-        if request.role is Role.STRANGER and turn.origin in (Origin.JOB, Origin.SUBAGENT):
+        if request.role is Role.STRANGER:
             await self._finish(turn, self._endings.revoked(turn, request))
             return
         message = turn.messages[0].message
@@ -236,16 +241,13 @@ class AgentLoop:
         channel = self._channels.get(turn.address.channel)
         presence = Presence(channel, self._store.turns, turn)
         async with presence:
-            try:
-                outcome = await self._ask(turn, request, presence)
-            except ProviderError as exc:
-                _log.warning("model failed", kind=exc.kind, detail=exc.detail)
-                rows = [] if turn.has_rows else await self._user_rows(turn, request)
-                await presence.settle()
-                await self._finish(turn, self._endings.provider_failed(turn, request, exc, rows))
-                return
+            outcome = await self._ask(turn, request, presence)
             await presence.settle()
-        ending = self._endings.answered(outcome, request)
+        if outcome.error is not None:
+            _log.warning("model failed", kind=outcome.error.kind, detail=outcome.error.detail)
+            ending = self._endings.provider_failed(outcome, request, outcome.error)
+        else:
+            ending = self._endings.answered(outcome, request)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
@@ -260,14 +262,9 @@ class AgentLoop:
             compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
             tools=self._tools_for(request),
             on_text=presence.show if presence.shows_drafts else None,
+            time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
         )
-        if request.scope != "subagent":
-            return await self._runner.run(turn, spec)
-        try:
-            async with asyncio.timeout(limits.subagent_timeout_s):
-                return await self._runner.run(turn, spec)
-        except TimeoutError as exc:
-            raise self._endings.out_of_time(limits.subagent_timeout_s) from exc
+        return await self._runner.run(turn, spec)
 
     async def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
         now_us = self._clock.now_us()
@@ -297,7 +294,19 @@ class AgentLoop:
         return replace(item, message=replace(message, attachments=tuple(files)))
 
     async def _finish(self, turn: Turn, ending: Ending) -> None:
-        more = await asyncio.shield(self._store.turns.finish(turn, ending))
+        """End the turn. Once begun this is carried through: a cancellation takes effect after it."""
+        ending_task = asyncio.create_task(self._end(turn, ending), name=f"end turn {turn.id}")
+        try:
+            await asyncio.shield(ending_task)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending_task])
+            if not ending_task.cancelled() and (error := ending_task.exception()) is not None:
+                _log.error("turn could not be ended", error=str(error))
+            raise
+
+    async def _end(self, turn: Turn, ending: Ending) -> None:
+        more = await self._store.turns.finish(turn, ending)
+        self._running[turn.id, turn.fence].ended = True
         fault_point("finished")
         if more:
             self._bus.ring(Topic.INBOUND)

@@ -62,6 +62,7 @@ class StopReason(StrEnum):
     REPEAT = "repeat"  # the same call kept giving the same result
     BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
     EMPTY = "empty"  # the model gave no text, also when asked again
+    NO_MODEL = "no_model"  # the model could not be had, or not in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class RunSpec:
 
     `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
     `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
-    tools that exist in this turn.
+    tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
     """
 
     request: RequestContext
@@ -80,6 +81,7 @@ class RunSpec:
     compose: Callable[[QueuedMessage], Message]
     tools: frozenset[str]
     on_text: Callable[[str], None] | None = None
+    time_limit_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,9 +94,11 @@ class RunOutcome:
     rows: list[Message] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
+    tool_words: str = ""  # what that message said
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
+    error: ProviderError | None = None  # why the model could not be had
 
 
 class AgentRunner:
@@ -137,14 +141,27 @@ class AgentRunner:
         return self._tools_tokens[key]
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
-        """Carry the turn to its final text, or to a limit.
+        """Carry the turn to its final text, to a limit, or to a model that cannot be had.
+
+        Steps recorded on the way stay, whatever the end; the outcome's turn knows of them.
 
         Raises:
-            ProviderError: the model cannot be had; steps recorded so far stay.
             StaleLease: another worker has the turn now.
         """
         set_request(spec.request)
-        return await _Run(self, turn, spec).go()
+        run = _Run(self, turn, spec)
+        limit = asyncio.timeout(spec.time_limit_s)
+        try:
+            async with limit:
+                return await run.go()
+        except ProviderError as exc:
+            return run.without_model(exc)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return run.without_model(
+                ProviderError(ProviderErrorKind.TIMEOUT, f"not done within {spec.time_limit_s:g} s")
+            )
 
     def _partition_tool_batches(self, calls: Sequence[_Prepared]) -> list[list[_Prepared]]:
         """Return the calls in order, neighbours that may run side by side as one batch."""
@@ -188,6 +205,7 @@ class _Run:
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
         self._broken = 0
+        self._taken = {str(call.get("id")) for row in self._messages for call in row.get("tool_calls") or ()}
         self._view = runner.registry.subset(spec.tools)
         self._tools_tokens = runner.tools_tokens(spec.tools)
 
@@ -209,6 +227,12 @@ class _Run:
                 await self._conclude(reply)
                 return outcome
             await self._step(reply)
+        return outcome
+
+    def without_model(self, error: ProviderError) -> RunOutcome:
+        """Return the outcome of a run that the provider's failure ended."""
+        outcome = self._outcome
+        outcome.stop, outcome.error, outcome.rows = StopReason.NO_MODEL, error, self._fresh
         return outcome
 
     # --- the model
@@ -299,26 +323,31 @@ class _Run:
     # --- one step
 
     async def _step(self, reply: ModelReply) -> None:
-        taken = {call.get("id") for row in self._messages for call in row.get("tool_calls") or ()}
-        calls = with_unique_ids(reply.tool_calls, taken)
+        calls = with_unique_ids(reply.tool_calls, self._taken)
+        self._taken.update(call.id for call in calls)
         row = _assistant_row(reply.text, reply, calls)
-        self._fresh.append(row)
-        await self._runner.steps.record_reply(self._outcome.turn, self._fresh, calls)
+        # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
+        rows, self._fresh = [*self._fresh, row], []
+        await self._runner.steps.record_reply(self._outcome.turn, rows, calls)
         self._messages.append(row)
-        self._fresh = []
         await self._carry_out([self._prepare(call, reply.finish_reason) for call in calls])
 
     async def _finish_open_step(self) -> None:
         """Resume: run what a crash left open of the last recorded step, and recall whether it was answered."""
-        turn = self._outcome.turn
-        records = await self._runner.steps.calls_of(turn, turn.step)
-        if records:
-            await self._carry_out([self._recalled(record) for record in records])
-            return
-        if turn.step > 0:
-            last = [self._recalled(item) for item in await self._runner.steps.calls_of(turn, turn.step - 1)]
-            rows_after = self._messages[-1].get("role") != "tool"
-            self._outcome.answered_by_tool = not rows_after and self._stands_for_answer(last)
+        turn, outcome = self._outcome.turn, self._outcome
+        records: list[CallRecord] = []
+        for step in range(turn.step):
+            records = await self._runner.steps.calls_of(turn, step)
+            self._taken.update(record.call.id for record in records)
+            outcome.used.update(
+                record.call.name for record in records if record.result is not None and not record.result.is_error
+            )
+        open_calls = await self._runner.steps.calls_of(turn, turn.step)
+        if open_calls:
+            self._taken.update(record.call.id for record in open_calls)
+            await self._carry_out([self._recalled(record) for record in open_calls])
+        elif records and self._messages[-1].get("role") == "tool":  # else somebody wrote after the step
+            self._note_answer([self._recalled(record) for record in records])
 
     def _recalled(self, record: CallRecord) -> _Prepared:
         prepared = self._prepare(record.call, "")
@@ -360,7 +389,7 @@ class _Run:
         outcome.turn, joined = await steps.record_step(outcome.turn, results, rows, self._spec.compose)
         fault_point("recorded")
         self._messages += [*rows, *joined]
-        outcome.answered_by_tool = not joined and self._stands_for_answer(prepared)
+        self._note_answer([] if joined else prepared)
         self._judge(prepared)
 
     async def _run_batch(self, batch: list[_Prepared]) -> None:
@@ -374,9 +403,12 @@ class _Run:
         if len(todo) == 1:
             await self._run_call(todo[0])
             return
-        async with asyncio.TaskGroup() as group:
-            for item in todo:
-                group.create_task(one(item), name=f"call {item.call.name}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for item in todo:
+                    group.create_task(one(item), name=f"call {item.call.name}")
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from failed  # only the store can fail here, and the loop knows its errors
 
     async def _run_call(self, item: _Prepared) -> None:
         assert item.tool is not None
@@ -405,12 +437,14 @@ class _Run:
             )
         return CallResult(call_id=item.call.id, text=text, is_error=result.is_error, blocks=result.blocks)
 
-    def _stands_for_answer(self, prepared: Sequence[_Prepared]) -> bool:
-        """Say whether the step's last call put words into this very chat that replace the final text."""
+    def _note_answer(self, prepared: Sequence[_Prepared]) -> None:
+        """Note whether the step's last call put words into this very chat that replace the final text."""
         last = prepared[-1] if prepared else None
-        if last is None or last.tool is None or last.result is None or last.result.is_error:
-            return False
-        return last.tool.stands_for_answer(last.params)
+        words = None
+        if last is not None and last.tool is not None and last.result is not None and not last.result.is_error:
+            words = last.tool.stands_for_answer(last.params)
+        self._outcome.answered_by_tool = words is not None
+        self._outcome.tool_words = words or ""
 
     def _judge(self, prepared: Sequence[_Prepared]) -> None:
         """Stop a run that goes in circles."""

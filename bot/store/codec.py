@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -39,8 +40,21 @@ JOB_COLUMNS = (
 
 
 def dumps(value: Any) -> str:
-    """Return compact JSON. Text that came in was cleaned before, so that it has a UTF-8 form."""
-    return orjson.dumps(value).decode()
+    """Return compact JSON, whatever the strings in it hold: file names and models produce lone surrogates."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # no UTF-8 form, or a number or key that only the slower encoder takes
+        return json.dumps(_clean(value), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(str(key)): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
 
 
 def _attachment(item: Attachment) -> dict[str, Any]:

@@ -110,10 +110,14 @@ class Database:
         """
         pending = _Pending(work, durable, self._loop.create_future())
         self._pending.append(pending)
-        if not self._draining:
-            self._draining = True
-            await self._writer.call(self._drain)
-        result: T = await pending.future
+        try:
+            if not self._draining:
+                self._draining = True
+                await self._writer.call(self._drain)
+            result: T = await pending.future
+        except asyncio.CancelledError:
+            pending.future.cancel()  # nobody waits any more; an error must not be reported as never retrieved
+            raise
         return result
 
     async def read(self, work: Work[T]) -> T:
@@ -144,7 +148,7 @@ class Database:
                 self._synchronous = mode
             conn.execute("BEGIN IMMEDIATE")
             for unit in group:
-                _run(conn, unit, alone=len(group) == 1)
+                self._run(conn, unit, alone=len(group) == 1)
             if conn.in_transaction:
                 conn.execute("COMMIT")
         except sqlite3.Error as exc:
@@ -154,20 +158,19 @@ class Database:
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
 
-
-def _run(conn: sqlite3.Connection, unit: _Pending, *, alone: bool) -> None:
-    """Run one unit; its own failure undoes only itself."""
-    if not alone:
-        conn.execute("SAVEPOINT unit")
-    try:
-        unit.result = unit.work(conn)
-    except sqlite3.OperationalError:
-        raise  # disk full, I/O error: the whole transaction is in doubt
-    except Exception as exc:  # noqa: BLE001 - handed to the waiter unchanged, see _Pending.settle
-        unit.error = exc
-        conn.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
-    if not alone:
-        conn.execute("RELEASE unit")
+    def _run(self, conn: sqlite3.Connection, unit: _Pending, *, alone: bool) -> None:
+        """Run one unit; its own failure undoes only itself."""
+        if not alone:
+            conn.execute("SAVEPOINT unit")
+        try:
+            unit.result = unit.work(conn)
+        except sqlite3.OperationalError:
+            raise  # disk full, I/O error: the whole transaction is in doubt
+        except Exception as exc:  # noqa: BLE001 - handed to the waiter, see _Pending.settle
+            unit.error = _translate(exc, self.path) if isinstance(exc, sqlite3.Error) else exc
+            conn.execute("ROLLBACK" if alone else "ROLLBACK TO unit")
+        if not alone:
+            conn.execute("RELEASE unit")
 
 
 def _settle(group: list[_Pending]) -> None:

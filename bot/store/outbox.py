@@ -132,7 +132,7 @@ class SqlOutbox:
         """See `Outbox.retry`."""
         await self._update(
             "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ? WHERE id = ?",
-            (not_before_us, error, int(uncertain), outbox_id),
+            (not_before_us, clean_text(error), int(uncertain), outbox_id),
         )
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
@@ -147,7 +147,7 @@ class SqlOutbox:
         """See `Outbox.bury`."""
         await self._update(
             "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE id = ?",
-            (error, self._clock.now_us(), outbox_id),
+            (clean_text(error), self._clock.now_us(), outbox_id),
         )
 
     async def close_chat(self, address: Address, error: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bot.clock import Clock
 from bot.interfaces import Unit
-from bot.messages import ToolCall
+from bot.messages import ToolCall, clean_text
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.store.codec import call_result, call_result_json
 from bot.store.database import Database
@@ -33,7 +33,7 @@ class SqlSteps:
                 "INSERT INTO calls (turn_id, call_id, step, position, name, arguments, state)"
                 " VALUES (?,?,?,?,?,?,'pending')",
                 [
-                    (turn.id, call.id, turn.step, position, call.name, call.arguments)
+                    (turn.id, call.id, turn.step, position, clean_text(call.name), clean_text(call.arguments))
                     for position, call in enumerate(calls)
                 ],
             )

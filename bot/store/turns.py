@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
 from bot.errors import StaleLease
-from bot.messages import Origin
+from bot.messages import Origin, clean_text
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
 from bot.store.database import Database
@@ -65,13 +65,16 @@ class SqlTurns:
         self._owner = owner
         self._opened_us = clock.now_us()
 
-    async def claim(self, *, limit: int, channels: Collection[str] | None = None) -> list[Turn]:
+    async def claim(
+        self, *, limit: int, channels: Collection[str] | None = None, immediate_only: bool = False
+    ) -> list[Turn]:
         """See `Turns.claim`."""
+        clause, values = _lane_filter(channels, immediate_only=immediate_only)
 
         def work(conn: sqlite3.Connection) -> list[Turn]:
             now = self._clock.now_us()
-            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, channels, now)]
-            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), channels)]
+            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, now, clause, values)]
+            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), clause, values)]
             return turns
 
         return await self._database.write(work)
@@ -100,14 +103,14 @@ class SqlTurns:
 
         return await self._database.write(work, durable=True)
 
-    async def release(self, turn: Turn) -> None:
+    async def release(self, turn: Turn, *, counts: bool = False) -> None:
         """See `Turns.release`."""
 
         def work(conn: sqlite3.Connection) -> None:
             conn.execute(
-                "UPDATE turns SET owner = '', lease_us = 0, attempts = attempts - 1"
+                "UPDATE turns SET owner = '', lease_us = 0, attempts = attempts - ?"
                 " WHERE id = ? AND owner = ? AND fence = ? AND state = 'running'",
-                (turn.id, turn.owner, turn.fence),
+                (int(not counts), turn.id, turn.owner, turn.fence),
             )
 
         await self._database.write(work)
@@ -215,11 +218,17 @@ def joinable(conn: sqlite3.Connection, turn: Turn) -> list[QueuedMessage]:
     )
     for row in rows:
         item = inbox_row(row)
-        if not _may_join(first, item):
+        if not _may_join(first, item) or _needs_fetching(item):
             break
         taken.append(item)
     rows.close()
     return taken
+
+
+def _needs_fetching(item: QueuedMessage) -> bool:
+    """Say whether a message's row cannot be made inside a transaction: files to download, a job to look up."""
+    message = item.message
+    return bool(message.attachments) or (message.quote is not None and message.quote.author == "bot")
 
 
 def _may_join(first: QueuedMessage, other: QueuedMessage) -> bool:
@@ -230,23 +239,24 @@ def _may_join(first: QueuedMessage, other: QueuedMessage) -> bool:
         and b.origin is Origin.USER
         and a.sender_id == b.sender_id
         and a.chat_type is b.chat_type
-        and not a.text.startswith("/")
-        and not b.text.startswith("/")
+        and not a.text.lstrip().startswith("/")
+        and not b.text.lstrip().startswith("/")
     )
 
 
-def _channel_filter(column: str, channels: Collection[str] | None) -> tuple[str, list[str]]:
+def _lane_filter(channels: Collection[str] | None, *, immediate_only: bool) -> tuple[str, list[str]]:
+    """Return a condition on lanes `l` and its values."""
+    clause = " AND l.key GLOB 'now:*'" if immediate_only else ""
     if channels is None:
-        return "", []
-    return f" AND {column} IN ({','.join('?' * len(channels))})", list(channels)
+        return clause, []
+    return f"{clause} AND l.channel IN ({','.join('?' * len(channels))})", list(channels)
 
 
-def _interrupted(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None, now: int) -> list[int]:
+def _interrupted(conn: sqlite3.Connection, limit: int, now: int, clause: str, values: list[str]) -> list[int]:
     """Return running turns whose lease is void; of those cut short twice already, only one at a time."""
-    clause, values = _channel_filter("l.channel", channels)
     rows = conn.execute(
         "SELECT t.id, t.attempts FROM lanes l JOIN turns t ON t.id = l.turn_id"  # noqa: S608
-        f" WHERE t.lease_us < ?{clause} ORDER BY t.id LIMIT ?",
+        f" WHERE t.lease_us < ?{clause} ORDER BY t.attempts >= {_SUSPECT_ATTEMPTS}, t.id LIMIT ?",
         (now, *values, limit),
     ).fetchall()
     fresh = [turn_id for turn_id, attempts in rows if attempts < _SUSPECT_ATTEMPTS]
@@ -261,11 +271,10 @@ def _interrupted(conn: sqlite3.Connection, limit: int, channels: Collection[str]
     return fresh
 
 
-def _waiting(conn: sqlite3.Connection, limit: int, channels: Collection[str] | None) -> list[str]:
+def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str]) -> list[str]:
     """Return idle lanes with waiting messages, longest wait first."""
     if limit <= 0:
         return []
-    clause, values = _channel_filter("l.channel", channels)
     rows = conn.execute(
         "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
         f" WHERE i.state = 'queued' AND l.turn_id IS NULL{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
@@ -289,23 +298,25 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         ensure_lane(conn, address.key, address)
         session_id = current_session(conn, address.key, now, fresh=ending.new_session)
         append_history(conn, session_id, turn.id, ending.chat_rows, now)
+    (draft_id,) = conn.execute("SELECT draft_id FROM turns WHERE id = ?", (turn.id,)).fetchone()
     for position, message in enumerate(ending.outbound):
-        draft_id = turn.draft_id if position == 0 else ""
+        draft_id = (turn.draft_id or draft_id) if position == 0 else ""
         insert_outbound(conn, message, now_us=now, turn_id=turn.id, draft_id=draft_id)
     for inbound in ending.inbound:
         insert_inbound(conn, inbound, now_us=now)
+    error = clean_text(ending.error)
     conn.execute(
         "UPDATE inbox SET state = ?, error = ? WHERE turn_id = ?",
-        ("dead" if ending.state is TurnState.DEAD else "done", ending.error, turn.id),
+        ("dead" if ending.state is TurnState.DEAD else "done", error, turn.id),
     )
     conn.execute(
         "UPDATE turns SET state = ?, error = ?, ended_us = ?, input_tokens = input_tokens + ?,"
         " output_tokens = output_tokens + ? WHERE id = ?",
-        (ending.state, ending.error, now, ending.usage.input_tokens, ending.usage.output_tokens, turn.id),
+        (ending.state, error, now, ending.usage.input_tokens, ending.usage.output_tokens, turn.id),
     )
     conn.execute("UPDATE lanes SET turn_id = NULL WHERE turn_id = ?", (turn.id,))
     if ending.run_id is not None and ending.run_state is not None:
-        _end_run(conn, ending, now)
+        _end_run(conn, ending, error, now)
     if ending.subagent_state is not None:
         conn.execute(
             "UPDATE subagents SET state = ?, ended_us = ? WHERE id = ?",
@@ -313,12 +324,17 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         )
 
 
-def _end_run(conn: sqlite3.Connection, ending: Ending, now: int) -> None:
+def _end_run(conn: sqlite3.Connection, ending: Ending, error: str, now: int) -> None:
+    if ending.pause_job:
+        conn.execute(
+            "UPDATE jobs SET state = 'paused', next_us = NULL WHERE id = (SELECT job_id FROM runs WHERE id = ?)",
+            (ending.run_id,),
+        )
     conn.execute(
         "UPDATE runs SET state = ?, error = ?, ended_us = ? WHERE id = ?",
-        (ending.run_state, ending.error, now, ending.run_id),
+        (ending.run_state, error, now, ending.run_id),
     )
     conn.execute(
         "UPDATE jobs SET last_state = ?, last_error = ? WHERE id = (SELECT job_id FROM runs WHERE id = ?)",
-        (ending.run_state, ending.error, ending.run_id),
+        (ending.run_state, error, ending.run_id),
     )

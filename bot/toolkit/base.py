@@ -183,9 +183,12 @@ class Tool(ABC):
         """Return what the worst outcome of this call touches; `params` are validated."""
         return self.risk
 
-    def stands_for_answer(self, params: dict[str, Any]) -> bool:  # noqa: ARG002 - subclasses look at it
-        """Whether this call, if it succeeded, put words into the turn's own chat that replace its final text."""
-        return False
+    def stands_for_answer(self, params: dict[str, Any]) -> str | None:  # noqa: ARG002 - subclasses look at it
+        """Return the words that this call, if it succeeded, put into the turn's own chat in place of its final text.
+
+        None when the final text is to be sent as ever.
+        """
+        return None
 
     @classmethod
     def config_cls(cls) -> type[Any] | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from bot.messages import ToolCall, new_id
 
 _ID_CHARS = 12
+_KEPT_CHARS = 48  # providers take ids of up to 64 characters
 
 
 def with_unique_ids(calls: Iterable[ToolCall], taken: Collection[str] = ()) -> list[ToolCall]:
@@ -21,7 +22,9 @@ def with_unique_ids(calls: Iterable[ToolCall], taken: Collection[str] = ()) -> l
     for call in calls:
         kept = call
         while not kept.id or not kept.id.strip() or kept.id in used:
-            kept = replace(call, id=new_id("call-", _ID_CHARS))
+            # A repeated id stays in front: the stand-in knows its own calls by how their ids begin.
+            known = call.id if call.id and call.id.strip() else "call"
+            kept = replace(call, id=f"{known[:_KEPT_CHARS]}-{new_id('', _ID_CHARS)}")
         used.add(kept.id)
         result.append(kept)
     return result

@@ -79,15 +79,21 @@ class MessageTool(Tool):
         target = _target(params, request)
         return Risk.TALK if target.rate_key == request.address.rate_key else Risk.REACH
 
-    def stands_for_answer(self, params: dict[str, Any]) -> bool:
+    def stands_for_answer(self, params: dict[str, Any]) -> str | None:
         """See `Tool.stands_for_answer`: a message to this same chat and thread, unless it is a note on the way."""
         request = current_request()
-        return not params.get("progress") and _target(params, request) == request.address
+        if params.get("progress") or _target(params, request) != request.address:
+            return None
+        return str(params["content"])
 
     async def execute(self, **params: Any) -> ToolResult:
         """See the class."""
         request = current_request()
         target = _target(params, request)
+        if params.get("channel") not in (None, request.channel) and not params.get("chat_id"):
+            return ToolResult.error(
+                "channel: name the chat_id there too; this chat's id means nothing on another channel"
+            )
         if target.channel not in self._context.channels:
             known = ", ".join(sorted(self._context.channels)) or "none"
             return ToolResult.error(f"channel {target.channel!r} is not configured; channels: {known}")

@@ -1,0 +1,139 @@
+"""A chat platform in memory: what the bot sends is kept, and sends fail as the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
+from bot.messages import Address, Attachment, OutboundKind, OutboundMessage
+from tests.platforms.loopback import Bell
+
+
+class MemoryConfig(BaseModel):
+    """No keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """One message as people see it; a part of one where the platform splits."""
+
+    address: Address
+    text: str
+    kind: OutboundKind
+    id: str
+    reply_to: str
+    message: OutboundMessage
+
+
+class MemoryChannel(Channel):
+    """Holds everything that was sent. `part_chars` splits longer texts.
+
+    `failures` are taken one per send (None: that one succeeds); a pair (n, error) fails after n parts are out.
+    A chat in `held` does not get its message until the event is set.
+    """
+
+    name: ClassVar[str] = "memory"
+    config_cls: ClassVar[type[BaseModel]] = MemoryConfig
+
+    def __init__(self, *, part_chars: int = 100_000) -> None:
+        self.arrived: list[Arrived] = []
+        self.attempts: list[OutboundMessage] = []
+        self.drafts: list[tuple[str, str]] = []
+        self.typing_at: list[Address] = []
+        self.failures: deque[Exception | tuple[int, Exception] | None] = deque()
+        self.found: tuple[str, ...] | None = None
+        self.held: dict[str, asyncio.Event] = {}
+        self.bell = Bell()
+        self.part_chars = part_chars
+        self.fetched: dict[str, str] = {}
+        self._next_id = 100
+        self.state = ChannelState.READY
+
+    @classmethod
+    def create(cls, context: ChannelContext) -> MemoryChannel:
+        """See `Channel.create`."""
+        return cls()
+
+    async def run(self) -> None:
+        """See `Channel.run`."""
+        await asyncio.Event().wait()
+
+    async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
+        """See `Channel.send`."""
+        self.attempts.append(message)
+        self.bell.ring()
+        failure = self.failures.popleft() if self.failures else None
+        limit, error = failure if isinstance(failure, tuple) else (0, failure)
+        if message.address.chat_id in self.held:
+            await self.held[message.address.chat_id].wait()
+        parts = [message.text[at : at + self.part_chars] for at in range(0, len(message.text), self.part_chars)]
+        for index, part in enumerate(parts or [""]):
+            if index < len(progress.sent_ids):
+                continue
+            if error is not None and index >= limit:
+                raise error
+            identity = self._put(message, part, edit=message.draft_id if index == 0 else "")
+            await progress.sent(identity)
+
+    def _put(self, message: OutboundMessage, text: str, *, edit: str) -> str:
+        identity = edit or f"m{self._next_id}"
+        self._next_id += 1
+        self.arrived.append(
+            Arrived(
+                address=message.address,
+                text=text,
+                kind=message.kind,
+                id=identity,
+                reply_to=message.reply_to,
+                message=message,
+            )
+        )
+        self.bell.ring()
+        return identity
+
+    async def find_sent(self, message: OutboundMessage, outbox_id: int) -> tuple[str, ...] | None:
+        """See `Channel.find_sent`."""
+        return self.found
+
+    async def typing(self, address: Address) -> None:
+        """See `Channel.typing`."""
+        self.typing_at.append(address)
+        self.bell.ring()
+
+    async def fetch(self, attachment: Attachment, address: Address) -> Attachment:
+        """See `Channel.fetch`; `fetched` maps refs to paths."""
+        if attachment.ref not in self.fetched:
+            return replace(attachment, error="the file is gone")
+        return replace(attachment, path=self.fetched[attachment.ref])
+
+    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
+        """See `Channel.show_draft`."""
+        identity = draft_id or f"d{self._next_id}"
+        self._next_id += 1
+        self.drafts.append((identity, text))
+        self.bell.ring()
+        return identity
+
+    def texts(self, chat_id: str = "c1", thread_id: str | None = None) -> list[str]:
+        """Return what people read in a chat, in order."""
+        address = Address(channel=self.name, chat_id=chat_id, thread_id=thread_id)
+        return [item.text for item in self.arrived if item.address == address]
+
+
+class DraftingChannel(MemoryChannel):
+    """A platform that can show unfinished text."""
+
+    draft_interval_s: ClassVar[float | None] = 0.0
+
+
+class SecondChannel(MemoryChannel):
+    """Another platform."""
+
+    name: ClassVar[str] = "second"
