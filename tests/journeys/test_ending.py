@@ -65,7 +65,7 @@ async def test_a_shutdown_is_no_attempt_of_the_turn_it_cuts(
 async def test_sigterm_right_after_the_start_ends_the_process_in_order(telegram: BotApi, service: Service) -> None:
     await service.start()
     assert await service.stop() == 0
-    assert "Traceback" not in service.tail()
+    assert "Traceback" not in service.log_text()
     telegram.user_says(ADA, "still there?")
     await service.start()
     await telegram.wait_for(lambda: telegram.texts(ADA))

@@ -249,9 +249,13 @@ class Service:
         """Return the port of `[server] listen`."""
         return int(str(self.sections["server"]["listen"]).rpartition(":")[2])
 
+    def log_text(self) -> str:
+        """Return what the service wrote to standard error in all its starts."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
     def tail(self, limit_chars: int = 4_000) -> str:
-        """Return the end of what the service wrote to standard error."""
-        return self.log.read_text(errors="replace")[-limit_chars:] if self.log.exists() else ""
+        """Return the end of `log_text`, for failure messages."""
+        return self.log_text()[-limit_chars:]
 
 
 def free_port() -> int:
@@ -266,7 +270,7 @@ def _defaults(data_dir: Path, telegram: BotApi | None, model: OpenAIApi | None) 
     sections: dict[str, dict[str, Any]] = {
         "bot": {"data_dir": str(data_dir), "timezone": "Europe/Berlin"},
         "server": {"listen": "off"},
-        "log": {"level": "debug", "format": "json"},
+        "log": {"format": "json"},
     }
     if model is not None:
         sections["llm"] = {"base_url": model.url, "model": "test-model"}
