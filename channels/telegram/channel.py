@@ -120,6 +120,10 @@ class TelegramChannel(Channel):
         _, sender = await self._open()
         await sender.send(message, progress)
 
+    def private_address(self, user_id: str) -> Address:
+        """See `Channel.private_address`: Telegram's private chats have the id of their person."""
+        return Address(channel=CHANNEL, chat_id=user_id)
+
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""
         params = {"chat_id": address.chat_id, "message_thread_id": address.thread_id, "action": "typing"}
