@@ -34,7 +34,6 @@ from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
 from bot.providers.openai_dialect import output_limit_tokens
-from bot.providers.phrases_orders import orders_reminder, read_reminder
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
@@ -56,6 +55,7 @@ _CHANNEL_RETRY_S = 10.0
 _IDENTITY_KEPT_US = 30 * 86_400 * US_PER_S  # platforms redeliver within days; the design keeps 30
 _HOUSEKEEPING_S = 3_600.0
 _POLL_STALE_S = 300.0
+_WARM_UP_PATIENCE_S = 5
 
 _log = get_logger(__name__)
 
@@ -89,7 +89,7 @@ class Engine:
             for name, section in sections.items()
             if name != ConsoleChannel.name
         }
-        self.console = ConsoleChannel(self.bus)
+        self.console = ConsoleChannel(self.bus, self.clock)
         self.channels[ConsoleChannel.name] = self.console
         composer = JobComposer(config.bot.language)
         owned = [ConsoleChannel.name] if console_only else None
@@ -243,7 +243,7 @@ class Engine:
                 signal=self.signal,
                 clock=self.clock,
                 control=self.loop,
-                read_reminder=read_reminder,
+                read_reminder=_read_reminder,
                 desk=JobDesk(self.config.jobs, delivers=delivers),
                 request_restart=lambda: self.stop(EXIT_RESTART),
                 model_name="offline" if llm.provider == "offline" else llm.model,
@@ -269,7 +269,7 @@ class Engine:
         try:
             await self.control.start()
             if self.health is not None:
-                await self.health.start()
+                self.health.bind()
             async with asyncio.TaskGroup() as group:
                 self._start_parts(group)
                 self.ready.set()
@@ -288,12 +288,22 @@ class Engine:
             "delivery": self.delivery.run(),
             "scheduler": self.scheduler.run(),
             "housekeeping": self._housekeeping(),
-            "warm-up": self.provider.warm_up(),
+            "warm-up": self._warm_up(),
             **{f"channel {name}": self._supervise(channel) for name, channel in self.channels.items()},
         }
         if interval_s := watchdog_interval_s():
             parts["watchdog"] = self._watchdog(interval_s)
         self._tasks = {name: group.create_task(part, name=name) for name, part in parts.items()}
+
+    async def _warm_up(self) -> None:
+        """Load what the first request needs, one after the other: the platforms' own start goes before."""
+        if self.health is not None:
+            await self.health.serve()
+        for _ in range(_WARM_UP_PATIENCE_S):
+            if not any(item.needed and item.state is ChannelState.STARTING for item in self.channels.values()):
+                break
+            await asyncio.sleep(1)
+        await self.provider.warm_up()
 
     async def _wind_down(self) -> None:
         """Stop receiving, let turns end, drain the outbox; each bounded."""
@@ -377,6 +387,13 @@ class Engine:
 
     # --- reports
 
+    @property
+    def mode(self) -> str:
+        """What this process does: "run", "chat", or "stopped" when it only looks into the data."""
+        if not self.ready.is_set():
+            return "stopped"
+        return "chat" if self.console_only else "run"
+
     def health_report(self) -> tuple[bool, dict[str, Any]]:
         """Say whether every loop of ours runs and platforms are still being asked for news."""
         stopped = [name for name in ("loop", "delivery", "scheduler") if _is_done(self._tasks.get(name))]
@@ -405,12 +422,20 @@ class Engine:
             self.console.turn_ended(message_ids, replied=replied)
 
     def _orders_reminder(self, text: str, zone: str, language: str) -> bool:
+        from bot.providers.phrases_orders import orders_reminder  # its patterns compile for 60 ms, not at start
+
         return orders_reminder(text, now_us=self.clock.now_us(), zone=zone, language=language)
 
     def ring_all(self) -> None:
         """Ring every doorbell, after rows were written by other means."""
         for topic in Topic:
             self.signal.notify(topic)
+
+
+def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
+    from bot.providers.phrases_orders import read_reminder  # as in `_orders_reminder`
+
+    return read_reminder(text, now_us=now_us, zone=zone, language=language)
 
 
 def _is_done(task: asyncio.Task[None] | None) -> bool:

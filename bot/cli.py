@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
+import io
+import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -41,8 +42,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 
 def main() -> None:
     """Entry point: errors of ours become one message and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # `dutiful status | head`: nobody reads on. Python flushes again at exit, and that must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(EXIT_FAILURE)
     except ConfigError as exc:
         _fail(exc, EXIT_CONFIG)
     except DutifulError as exc:
@@ -70,8 +82,11 @@ def run(config: ConfigOption = None) -> None:
     from bot.app import Engine
 
     async def serve() -> int:
+        import asyncio  # as in `_run`
+
         engine = await Engine.open(settings)
-        _stop_on_signals(engine.stop)
+        for number in _stop_signals():
+            asyncio.get_running_loop().add_signal_handler(number, engine.stop)
         return await engine.serve()
 
     sys.exit(_run(serve()))
@@ -85,6 +100,8 @@ def chat(
     config: ConfigOption = None,
 ) -> None:
     """Talk in this terminal, beside a running service or without one."""
+    if message is not None and not message.strip():
+        raise typer.BadParameter("there is nothing to say", param_hint="--message")
     settings = _load(config)
     _set_up_logging(settings, quiet=True)
     # As for `run`; the terminal's own libraries on top.
@@ -101,9 +118,10 @@ def init(
     from bot.config import default_config_text  # pydantic is not needed for --help
 
     try:
-        with config.open("x", encoding="utf-8") as file:
+        # Closed from the start: it is going to hold tokens.
+        descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(default_config_text())
-        config.chmod(0o600)
     except FileExistsError as exc:
         raise ConfigError(f"{config} exists already; nothing was changed") from exc
     except OSError as exc:
@@ -125,7 +143,7 @@ def check(config: ConfigOption = None) -> None:
 @app.command()
 def status(json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show sessions, queues, dead letters, jobs and channels."""
-    from bot.terminal import print_status  # rich is not needed for --help
+    from bot.reports import print_status  # rich is not needed for --help
 
     settings = _load(config)
     report = _run(_ask(settings, "status"))
@@ -135,7 +153,7 @@ def status(json: JsonOption = False, config: ConfigOption = None) -> None:
 @jobs_app.command("list")
 def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
     """List all jobs, soonest first."""
-    from bot.terminal import print_jobs  # as in `status`
+    from bot.reports import print_jobs  # as in `status`
 
     print_jobs(_run(_ask(_load(config), "jobs.list")), as_json=json)
 
@@ -143,7 +161,7 @@ def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
 @jobs_app.command("remove")
 def jobs_remove(job_id: str, json: JsonOption = False, config: ConfigOption = None) -> None:
     """Remove a job."""
-    from bot.terminal import print_change  # as in `status`
+    from bot.reports import print_change  # as in `status`
 
     print_change("removed", _run(_ask(_load(config), "jobs.remove", id=job_id)), as_json=json)
 
@@ -151,7 +169,7 @@ def jobs_remove(job_id: str, json: JsonOption = False, config: ConfigOption = No
 @jobs_app.command("run")
 def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None) -> None:
     """Fire a job now, beside its schedule."""
-    from bot.terminal import print_change  # as in `status`
+    from bot.reports import print_change  # as in `status`
 
     print_change("fired", _run(_ask(_load(config), "jobs.run", id=job_id)), as_json=json)
 
@@ -178,18 +196,33 @@ def _model(settings: Config) -> str:
 
 
 def _run(main: Coroutine[Any, Any, Any]) -> Any:
-    from bot.app import run_main  # as in `run`
+    """Run a command's coroutine; a signal cancels it, so that it puts everything back, and decides the exit code."""
+    import asyncio  # 100 ms that --help need not pay
+
+    caught: list[int] = []
+
+    async def guarded() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            caught.append(number)
+            task.cancel()
+
+        for number in _stop_signals():
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        return await main
 
     try:
-        return run_main(main)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        sys.exit(128 + caught[0] if caught else EXIT_FAILURE)
 
 
-def _stop_on_signals(stop: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+def _stop_signals() -> list[signal.Signals]:
+    """Return the signals that mean "end in order", without those that whoever started us has us ignore (nohup)."""
+    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 async def _ask(settings: Config, command: str, **arguments: Any) -> Any:

@@ -170,8 +170,8 @@ async def connect(data_dir: Path) -> Connection | None:
         with _socket_path(data_dir) as path:
             async with asyncio.timeout(CONNECT_S):
                 reader, writer = await asyncio.open_unix_connection(path, limit=LINE_LIMIT_BYTES)
-    except (FileNotFoundError, ConnectionRefusedError):
-        return None
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        return None  # what is wrong with the folder is said by who tries to use it
     except PermissionError as exc:
         raise ControlError(f"{data_dir}/control.sock belongs to another user; run this as that user") from exc
     except (OSError, TimeoutError) as exc:

@@ -48,7 +48,7 @@ class ControlDesk:
         return {
             "version": __version__,
             "uptime_s": (engine.clock.now_us() - engine.started_us) // US_PER_S,
-            "mode": "chat" if engine.console_only else "run",
+            "mode": engine.mode,
             "model": "offline" if engine.config.llm.provider == "offline" else engine.config.llm.model,
             "healthy": well,
             "health": health,
@@ -144,9 +144,10 @@ class ControlDesk:
             try:
                 acceptance: Any = await self._engine.console.say(str(line["say"]), message_id)
             except QueueFull:
-                terminal.push({"event": "refused", "text": say(self._engine.config.bot.language, "queue_full")})
+                full = say(self._engine.config.bot.language, "queue_full")
+                terminal.push({"event": "refused", "id": message_id, "text": full})
                 return
             except StoreUnavailable as exc:
-                terminal.push({"event": "refused", "text": str(exc)})
+                terminal.push({"event": "refused", "id": message_id, "text": str(exc)})
                 return
             terminal.push({"event": "accepted", "id": message_id, "state": acceptance})

@@ -173,6 +173,7 @@ class Ending:
     error: str = ""
     run_id: int | None = None
     run_state: RunState | None = None
+    pause_job: bool = False  # the run's job does not fire again until somebody resumes it
     subagent_id: str = ""
     subagent_state: SubagentState | None = None
 

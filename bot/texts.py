@@ -126,6 +126,17 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Die Aufgabe „{title}“ ist fehlgeschlagen: {reason}",
         "任务“{title}”失败: {reason}",
     ),
+    "revoked": (
+        "Whoever asked for this may not use me any more.",
+        "Wer das wollte, darf mich nicht mehr benutzen.",
+        "提出此请求的人已无权使用我。",
+    ),
+    "job_revoked": (
+        "“{title}” [{id}] is paused: whoever made it may not use me any more. An owner can resume or remove it.",
+        "„{title}“ [{id}] ist pausiert: Wer das angelegt hat, darf mich nicht mehr benutzen. "
+        "Ein Besitzer kann es fortsetzen oder entfernen.",
+        "“{title}” [{id}] 已暂停: 创建者已无权使用我。所有者可以恢复或删除它。",
+    ),
     "nothing_scheduled": (
         "(Note: no reminder was stored in this turn. /reminders shows what is.)",
         "(Hinweis: Dabei wurde keine Erinnerung gespeichert. /reminders zeigt, was gespeichert ist.)",
@@ -153,6 +164,11 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "The model refused the request as malformed. The log has the details.",
         "Das Modell hat die Anfrage als fehlerhaft abgelehnt. Einzelheiten stehen im Protokoll.",
         "模型认为请求无效而拒绝了。详情见日志。",
+    ),
+    "fail.not_found": (
+        "The model was not found. The owner has to check [llm] model and base_url.",
+        "Das Modell wurde nicht gefunden. Der Besitzer muss [llm] model und base_url prüfen.",
+        "找不到模型,需要所有者检查 [llm] 的 model 和 base_url。",
     ),
     "fail.context_length": (
         "This conversation no longer fits the model. Start a new one with /new.",

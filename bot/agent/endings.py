@@ -99,8 +99,18 @@ class EndingWriter:
         """Return the ending of work whose sender may no longer speak here; a stranger gets no answer."""
         if turn.origin is Origin.USER:
             return Ending(state=TurnState.DEAD, error="its sender may not speak here any more")
-        text = say(request.language, "owners_only")
-        return self._failure(turn, request, text, state=TurnState.FAILED, error="its creator has no rights any more")
+        error = "its creator may not use this bot any more"
+        if turn.origin is not Origin.JOB:
+            return self._failure(turn, request, say(request.language, "revoked"), state=TurnState.FAILED, error=error)
+        text = say(request.language, "job_revoked", title=turn.meta.get("title", ""), id=turn.meta.get("job_id", ""))
+        return Ending(
+            state=TurnState.FAILED,
+            outbound=(_notice(turn, text),),
+            error=error,
+            run_id=turn.meta["run_id"],
+            run_state=RunState.FAILED,
+            pause_job=True,
+        )
 
     # --- kinds of work
 

@@ -19,7 +19,6 @@ from bot.clock import Clock, SystemClock, from_us
 from bot.interfaces import ModelReply, ModelRequest, Provider
 from bot.messages import ToolCall
 from bot.providers.fallback import STAND_IN_CALL_PREFIX
-from bot.providers.phrases import understand
 from bot.providers.phrases_intents import (
     Add,
     Ambiguous,
@@ -53,14 +52,14 @@ class OfflineProvider(Provider):
 
     async def warm_up(self) -> None:
         """See `Provider.warm_up`: the patterns of a language are compiled at its first use."""
-        await asyncio.to_thread(understand, "remind me tomorrow at 9 to begin", now=self._now("UTC"))
+        await asyncio.to_thread(_understand, "remind me tomorrow at 9 to begin", now=self._now("UTC"))
 
     def understands(self, request: ModelRequest) -> bool:
         """Say whether the last message is about reminders and the tool for them is there."""
         if not _has_tool(request.tools):
             return False
         text, _ = _exchange(request.messages)
-        return understand(text, now=self._now(request.zone), language=request.language) is not None
+        return _understand(text, now=self._now(request.zone), language=request.language) is not None
 
     async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`. Never raises `ProviderError`."""
@@ -78,7 +77,7 @@ class OfflineProvider(Provider):
         done = [result for name, result in results if name != "list"]
         if done:
             return ModelReply(text="\n".join(done))
-        intent = understand(text, now=self._now(request.zone), language=language, jobs=listed)
+        intent = _understand(text, now=self._now(request.zone), language=language, jobs=listed)
         if isinstance(intent, ListJobs) and results:
             return ModelReply(text=results[-1][1])
         return self._act(intent, language)
@@ -107,6 +106,14 @@ class OfflineProvider(Provider):
 
     def _now(self, zone: str) -> datetime:
         return from_us(self._clock.now_us(), ZoneInfo(zone))
+
+
+def _understand(
+    text: str, *, now: datetime, language: str = "en", jobs: Sequence[KnownJob] | None = None
+) -> Intent | None:
+    from bot.providers.phrases import understand  # its patterns compile for 60 ms, not at start
+
+    return understand(text, now=now, language=language, jobs=jobs)
 
 
 def _has_tool(tools: Sequence[Message]) -> bool:

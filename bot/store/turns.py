@@ -325,6 +325,11 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
 
 
 def _end_run(conn: sqlite3.Connection, ending: Ending, error: str, now: int) -> None:
+    if ending.pause_job:
+        conn.execute(
+            "UPDATE jobs SET state = 'paused', next_us = NULL WHERE id = (SELECT job_id FROM runs WHERE id = ?)",
+            (ending.run_id,),
+        )
     conn.execute(
         "UPDATE runs SET state = ?, error = ?, ended_us = ? WHERE id = ?",
         (ending.run_state, error, now, ending.run_id),

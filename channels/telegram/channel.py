@@ -112,13 +112,17 @@ class TelegramChannel(Channel):
         from channels.telegram.api import BotApi  # the SDK: 0.3 s
         from channels.telegram.sending import Sender  # the markdown renderer: 80 ms
 
-        api = BotApi(self._section.token, self._section.api_url)
+        api = BotApi(self._section.token.get_secret_value(), self._section.api_url)
         return api, Sender(api, self._timing)
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
         _, sender = await self._open()
         await sender.send(message, progress)
+
+    def private_address(self, user_id: str) -> Address:
+        """See `Channel.private_address`: Telegram's private chats have the id of their person."""
+        return Address(channel=CHANNEL, chat_id=user_id)
 
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretStr
+
+from bot.config import SecretText, Section
 
 
 class GroupPolicy(StrEnum):
@@ -28,24 +30,22 @@ def _user_id(value: Any) -> Any:
     return text
 
 
-def _token(value: Any) -> Any:
-    """Return a token without the white space that files end with."""
-    if isinstance(value, str):
-        value = value.strip()
-        if not value or any(char.isspace() for char in value):
-            raise ValueError("is empty or has white space inside")
+def _token(value: SecretStr) -> SecretStr:
+    """Refuse what cannot be a token; it stands in the path of every request."""
+    if any(char.isspace() for char in value.get_secret_value()):
+        raise ValueError("has white space inside")
     return value
 
 
-class TelegramConfig(BaseModel):
-    """`[channels.telegram]`. `token` holds the secret itself, not a reference to it."""
+class TelegramConfig(Section):
+    """`[channels.telegram]`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
-    token: Annotated[str, BeforeValidator(_token)] = Field(repr=False)
+    token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")
-    allow_from: list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"] = []
-    group_policy: GroupPolicy = GroupPolicy.MENTION
+    allow_from: list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"] = Field(default=[])
+    group_policy: GroupPolicy = Field(default=GroupPolicy.MENTION, strict=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

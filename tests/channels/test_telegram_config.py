@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from bot.config import load_config
+from bot.parts import config_sections
 from channels.telegram import TelegramChannel
 from channels.telegram.config import GroupPolicy, TelegramConfig
 
@@ -44,8 +47,17 @@ def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token: object
 
 def test_a_token_from_a_file_loses_its_newline_and_is_never_shown() -> None:
     config = TelegramConfig.model_validate({"token": "1:secret\n"})
-    assert config.token == "1:secret"
-    assert "secret" not in repr(config)
+    assert config.token.get_secret_value() == "1:secret"
+    assert "1:secret" not in repr(config)
+
+
+def test_a_token_may_be_named_instead_of_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "1:from-env")
+    (tmp_path / "token").write_text("1:from-file\n")
+    (tmp_path / "dutiful.toml").write_text('[channels.telegram]\ntoken = "file:token"\n')
+    assert TelegramConfig.model_validate({"token": "env:TELEGRAM_BOT_TOKEN"}).token.get_secret_value() == "1:from-env"
+    config = load_config(tmp_path / "dutiful.toml", sections=config_sections())
+    assert "1:from-file" in config.secrets()  # so that no log line shows it
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from bot.errors import RateLimited
 from bot.messages import Address, Attachment
+from bot.security.workspace import folder_name
 from channels.telegram import TelegramChannel
 from channels.telegram.config import Timing
 from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness, served
@@ -41,7 +42,7 @@ async def test_a_file_is_stored_in_its_chats_inbox(harness: TelegramHarness) -> 
     got = await fetch(harness, Attachment(kind="document", name="bill.pdf", ref=ref), TOPIC)
     path = Path(got.path)
     assert path.read_bytes() == b"%PDF"
-    assert path.parent == harness.workspace / "chats" / "telegram_-1001_42" / "inbox"
+    assert path.parent == harness.workspace / "chats" / folder_name("telegram:-1001") / "inbox"
     assert path.name.endswith("-bill.pdf")
     assert (got.size_bytes, got.error) == (4, "")
 
@@ -66,7 +67,7 @@ async def test_a_file_name_cannot_lead_out_of_the_inbox(harness: TelegramHarness
     ref = harness.api.add_file(b"x", "x")
     got = await fetch(harness, Attachment(kind="document", name=name, ref=ref))
     path = Path(got.path)
-    assert path.parent == harness.workspace / "chats" / "telegram_5" / "inbox"
+    assert path.parent == harness.workspace / "chats" / folder_name("telegram:5") / "inbox"
     assert path.read_bytes() == b"x"
     assert len(path.name) <= 100
 
@@ -74,7 +75,7 @@ async def test_a_file_name_cannot_lead_out_of_the_inbox(harness: TelegramHarness
 async def test_an_inbox_that_links_elsewhere_is_not_written_to(harness: TelegramHarness, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    folder = harness.workspace / "chats" / "telegram_5"
+    folder = harness.workspace / "chats" / folder_name("telegram:5")
     folder.mkdir(parents=True)
     (folder / "inbox").symlink_to(outside)
     ref = harness.api.add_file(b"x", "x.txt")

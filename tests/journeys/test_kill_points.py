@@ -1,0 +1,193 @@
+"""Journeys: SIGKILL at every named point, a restart without the fault, and nothing is lost or doubled.
+
+What a check reads is what the platforms saw. Only a send that was cut short may show twice: Telegram cannot be
+asked what arrived, and an answer lost would be worse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from tests.platforms.bot_api import BotApi
+from tests.platforms.openai_api import OpenAIApi
+from tests.platforms.openai_script import Reply
+from tests.support.service import ROOT, Service
+
+ADA, BEN = 111, 222
+
+PLAIN = ("received", "accepted", "claimed", "replied", "finished", "sending", "sent", "settled")
+
+# One step of three calls (a file, a job, a message on the way), then the final text.
+WITH_TOOLS = (
+    *("received", "accepted", "claimed", "replied:1", "before-call:1", "after-call:1", "before-call:2"),
+    *("after-call:2", "before-call:3", "after-call:3", "recorded", "sending:1", "sent:1", "settled:1"),
+    *("replied:2", "finished", "sending:2", "sent:2", "settled:2"),
+)
+
+# The turn's own answer passes each point once, the reminder the second time.
+OF_A_REMINDER = ("sending:2", "sent:2", "settled:2")
+
+
+def test_every_kill_point_in_the_source_has_its_journey() -> None:
+    named = {
+        name
+        for package in ("bot", "channels")
+        for file in (ROOT / package).rglob("*.py")
+        for name in re.findall(r"fault_point\(\s*(?!name\b)([^)]*)\)", file.read_text())
+    }
+    assert all(re.fullmatch(r'"[a-z-]+"', name) for name in named), "names are literals, to be found here"
+    exercised = {point.partition(":")[0] for point in (*PLAIN, *WITH_TOOLS, *OF_A_REMINDER)}
+    assert {name.strip('"') for name in named} == exercised
+
+
+def copies(point: str, *, send: int) -> tuple[int, bool]:
+    """Return how often a text is in the chat after a kill at `point`, and whether its send was uncertain.
+
+    `send` says which send of that process carried the text.
+    """
+    name, _, count = point.partition(":")
+    if name not in {"sending", "sent"} or int(count or 1) != send:
+        return 1, False
+    return (2 if name == "sent" else 1), True
+
+
+@pytest.mark.parametrize("point", PLAIN)
+async def test_a_message_is_answered_although_the_process_was_killed(
+    point: str, telegram: BotApi, service: Service
+) -> None:
+    await service.start(fault=point)
+    telegram.user_says(ADA, "one")
+    await service.die()
+    telegram.user_says(ADA, "two")
+    last = telegram.user_says(BEN, "three")
+    await service.start()
+    await telegram.wait_for(lambda: "two" in telegram.texts(ADA) and telegram.texts(BEN))
+    times, uncertain = copies(point, send=1)
+    assert telegram.texts(ADA) == ["one"] * times + ["two"]
+    assert telegram.texts(BEN) == ["three"]
+    await telegram.wait_for(lambda: telegram.confirmed_offset == last + 1)
+    if point in {"sending", "sent", "settled"}:
+        assert (await service.status())["uncertain_sends"] == int(uncertain)
+
+
+def carry_out(request: dict[str, Any]) -> Reply:
+    """Play the model of the turn with tools, at whatever point it is asked again."""
+    if request["messages"][-1]["role"] == "tool":
+        return Reply(text="done")
+    return Reply(
+        tool_calls=[
+            ("read_file", {"path": "shared/notes.txt"}),
+            ("cron", {"action": "add", "in_seconds": 86_400, "text": "call mum"}),
+            ("message", {"content": "on it", "progress": True}),
+        ]
+    )
+
+
+@pytest.mark.parametrize("point", WITH_TOOLS)
+async def test_a_turn_with_tools_goes_on_where_the_process_was_killed(
+    point: str, telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    notes = service.data_dir / "workspace" / "shared" / "notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mum: 0123\n")
+    model.when("work", carry_out)
+    await service.start(fault=point)
+    telegram.user_says(ADA, "work")
+    await service.die()
+    last = telegram.user_says(ADA, "/reminders")
+    await service.start()
+    await telegram.wait_for(lambda: any("call mum" in text for text in telegram.texts(ADA)))
+    on_it, done = copies(point, send=1)[0], copies(point, send=2)[0]
+    *before, listing = telegram.texts(ADA)
+    assert before == ["on it"] * on_it + ["done"] * done
+    assert listing.count("call mum") == 1
+    results = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert len(results) == 3
+    assert "mum: 0123" in results[0]
+    assert not any("interrupted" in result for result in results)
+    await telegram.wait_for(lambda: telegram.confirmed_offset == last + 1)
+
+
+@pytest.mark.parametrize("point", OF_A_REMINDER)
+async def test_a_reminder_arrives_although_the_process_was_killed(
+    point: str, telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    order = {"action": "add", "in_seconds": 0.5, "text": "stretch now"}
+    model.when("stretch", [Reply(tool_calls=[("cron", order)]), Reply(text="I will.")])
+    await service.start(fault=point)
+    telegram.user_says(ADA, "remind me to stretch")
+    await service.die()
+    telegram.user_says(ADA, "/reminders")
+    await service.start()
+    await telegram.wait_for(lambda: len(telegram.texts(ADA)) >= 3 and telegram.texts(ADA)[-1] != "stretch now")
+    times, uncertain = copies(point, send=2)
+    assert telegram.texts(ADA)[:-1] == ["I will."] + ["stretch now"] * times
+    assert "stretch" not in telegram.texts(ADA)[-1]
+    assert (await service.status())["uncertain_sends"] == int(uncertain)
+
+
+async def test_a_long_answer_goes_on_with_the_part_at_which_the_process_was_killed(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    parts = [letter * 4_000 for letter in "abc"]
+    model.when("long", [Reply(text="\n\n".join(parts))])
+    await service.start(fault="sent:2")
+    telegram.user_says(ADA, "something long")
+    await service.die()
+    await service.start()
+    await telegram.wait_for(lambda: len(telegram.texts(ADA)) >= 4)
+    a, b, c = parts
+    assert telegram.texts(ADA) == [a, b, b, c]
+
+
+async def test_a_message_that_kills_the_process_each_time_is_buried_and_everyone_else_is_served(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    model.when("poison", lambda request: Reply(tool_calls=[("list_dir", {"path": "."})]))
+    await service.start(fault="before-call")
+    telegram.user_says(ADA, "poison")
+    telegram.user_says(BEN, "hello")
+    await service.die()
+    for _ in range(2):
+        await service.start(fault="before-call")
+        await service.die()
+    await service.start(fault="before-call")
+    telegram.user_says(ADA, "and now?")
+    await telegram.wait_for(lambda: "and now?" in telegram.texts(ADA) and telegram.texts(BEN))
+    notice, answer = telegram.texts(ADA)
+    assert "3 attempts" in notice
+    assert "poison" in notice
+    assert answer == "and now?"
+    assert telegram.texts(BEN) == ["hello"]
+    status = await service.status()
+    assert [letter["text"] for letter in status["dead_letters"]] == ["poison"]
+    assert service.running
+
+
+async def test_a_turn_in_flight_beside_a_deadly_one_is_not_buried_with_it(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    released = asyncio.Event()
+    slow = model.when("slow", lambda request: Reply(text="at last", hold=released))
+    model.when("poison", lambda request: Reply(tool_calls=[("list_dir", {"path": "."})]))
+    await service.start(fault="before-call")
+    telegram.user_says(BEN, "slow")
+    await model.wait_for(lambda: slow.hits)
+    telegram.user_says(ADA, "poison")
+    await service.die()
+    await service.start(fault="before-call")
+    await service.die()
+    released.set()  # both were cut short twice now; from here each is tried alone, the older one first
+    await service.start(fault="before-call")
+    await service.die()
+    await service.start(fault="before-call")
+    await telegram.wait_for(lambda: telegram.texts(ADA) and telegram.texts(BEN))
+    assert "poison" in telegram.texts(ADA)[0]
+    status = await service.status()
+    assert [letter["text"] for letter in status["dead_letters"]] == ["poison"]
+    # The deadly turn's trial begins the moment this answer is in the outbox, so its send may have been cut short.
+    assert telegram.texts(BEN) in (["at last"], ["at last"] * (1 + status["uncertain_sends"]))
