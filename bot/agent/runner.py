@@ -96,6 +96,7 @@ class RunOutcome:
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
     tool_words: str = ""  # what that message said
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
+    changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
     error: ProviderError | None = None  # why the model could not be had
@@ -334,14 +335,13 @@ class _Run:
 
     async def _finish_open_step(self) -> None:
         """Resume: run what a crash left open of the last recorded step, and recall whether it was answered."""
-        turn, outcome = self._outcome.turn, self._outcome
+        turn = self._outcome.turn
         records: list[CallRecord] = []
         for step in range(turn.step):
             records = await self._runner.steps.calls_of(turn, step)
             self._taken.update(record.call.id for record in records)
-            outcome.used.update(
-                record.call.name for record in records if record.result is not None and not record.result.is_error
-            )
+            for record in records:
+                self._count(self._recalled(record))
         open_calls = await self._runner.steps.calls_of(turn, turn.step)
         if open_calls:
             self._taken.update(record.call.id for record in open_calls)
@@ -448,14 +448,12 @@ class _Run:
 
     def _judge(self, prepared: Sequence[_Prepared]) -> None:
         """Stop a run that goes in circles."""
-        outcome = self._outcome
         self._broken = 0 if any(item.usable for item in prepared) else self._broken + 1
         if self._broken >= _BROKEN_LIMIT:
             self._stop(StopReason.BROKEN_CALL, prepared[0])
         for item in prepared:
             assert item.result is not None
-            if not item.result.is_error:
-                outcome.used[item.call.name] += 1
+            self._count(item)
             if item.tool is not None and item.tool.repeatable:
                 continue
             arguments = orjson.dumps(item.params, option=orjson.OPT_SORT_KEYS, default=str).decode()
@@ -466,6 +464,13 @@ class _Run:
                 self._refused[item.call.name, item.call.arguments] += 1
                 if self._refused[item.call.name, item.call.arguments] >= _REFUSAL_LIMIT:
                     self._stop(StopReason.REPEAT, item)
+
+    def _count(self, item: _Prepared) -> None:
+        if item.result is None or item.result.is_error:
+            return
+        self._outcome.used[item.call.name] += 1
+        if item.tool is not None and not item.tool.only_looks(item.params):
+            self._outcome.changed[item.call.name] += 1
 
     def _stop(self, reason: StopReason, item: _Prepared) -> None:
         self._outcome.stop = reason
