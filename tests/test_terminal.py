@@ -90,7 +90,7 @@ async def test_long_lines_are_wrapped_between_words(program: Program, api: OpenA
     api.when("long", [Reply(text=" ".join(words))])
     async with chat(program, columns=40) as window:
         await ask(window, "long")
-        lines = await window.until_shown("word39")
+        lines = await window.until(lambda lines: "Dutiful:" in lines and any("word39" in line for line in lines))
         start = lines.index("Dutiful:") + 1
         shown = [line for line in lines[start:] if line.startswith("word")]
         assert " ".join(line.strip() for line in shown).split() == words
