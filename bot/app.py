@@ -89,7 +89,7 @@ class Engine:
             for name, section in sections.items()
             if name != ConsoleChannel.name
         }
-        self.console = ConsoleChannel(self.bus)
+        self.console = ConsoleChannel(self.bus, self.clock)
         self.channels[ConsoleChannel.name] = self.console
         composer = JobComposer(config.bot.language)
         owned = [ConsoleChannel.name] if console_only else None

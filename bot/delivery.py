@@ -40,11 +40,15 @@ class _Progress:
 
     async def sent(self, platform_id: str) -> None:
         """Note a part. The one before it is committed now; the last one together with the row's end."""
+        await self.keep()
+        self.sent_ids.append(platform_id)
+        fault_point("sent")
+
+    async def keep(self) -> None:
+        """Commit the parts that are out."""
         if len(self.sent_ids) > self._committed:
             await self._outbox.part_sent(self.outbox_id, self.sent_ids)
             self._committed = len(self.sent_ids)
-        self.sent_ids.append(platform_id)
-        fault_point("sent")
 
 
 class Delivery:
@@ -132,6 +136,9 @@ class Delivery:
         except ChannelError as exc:
             await self._failed(row, exc, progress)
             return
+        except BaseException:  # a bug, or the end of the drain: what is out must not be sent again
+            await asyncio.shield(progress.keep())
+            raise
         more = await asyncio.shield(self._outbox.settle(row.id, progress.sent_ids))
         fault_point("settled")
         if more:
@@ -154,8 +161,7 @@ class Delivery:
 
     async def _failed(self, row: OutboxRow, exc: ChannelError, progress: _Progress) -> None:
         """Do what the error's class says; parts that are out are kept."""
-        if progress.sent_ids != list(row.sent_ids):
-            await self._outbox.part_sent(row.id, progress.sent_ids)
+        await progress.keep()
         address = row.message.address
         if isinstance(exc, ChatMigrated):
             await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)

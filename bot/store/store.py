@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -46,14 +47,32 @@ class SqlStore:
             StoreUnavailable: the file cannot be written.
             StoreError: the file is damaged or newer than this version.
         """
-        database = await Database.open(path)
-        if exclusive:
-            await database.write(_void_leases)
+        opening = asyncio.create_task(_open(path, exclusive=exclusive), name="open the store")
+        try:
+            database = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled. Left alone it would end after its loop, which the process reports
+            # as a crash, with the file open.
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await opening.result().close()
+            raise
         return cls(database, clock, owner=new_id("w-", 10), max_waiting=max_waiting)
 
     async def close(self) -> None:
         """Finish queued writes and close; idempotent."""
         await self._database.close()
+
+
+async def _open(path: Path, *, exclusive: bool) -> Database:
+    database = await Database.open(path)
+    if exclusive:
+        try:
+            await database.write(_void_leases)
+        except BaseException:
+            await database.close()
+            raise
+    return database
 
 
 def _void_leases(conn: sqlite3.Connection) -> None:
