@@ -155,8 +155,16 @@ class Outbox(Protocol):
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
 
-    async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
-        """Queue a row again for later; `uncertain` counts a send that may have arrived."""
+    async def retry(
+        self,
+        outbox_id: int,
+        *,
+        not_before_us: int,
+        error: str,
+        uncertain: bool = False,
+        sent_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """Hold back everything for a chat until then (rate limit)."""
@@ -390,8 +398,8 @@ class SendProgress(Protocol):
     outbox_id: int
     sent_ids: list[str]
 
-    async def sent(self, platform_id: str) -> None:
-        """Commit that the next part is out. Call it after each part but may skip the last one's commit."""
+    async def sent(self, platform_id: str, *, more: bool = False) -> None:
+        """Note that the next part is out, before `more` parts are tried; committed here unless it is the last."""
 
 
 class Channel(ABC):
