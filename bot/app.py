@@ -19,6 +19,7 @@ from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
+from bot.agent.runs import RunnerParts
 from bot.bus import LocalSignal, MessageBus
 from bot.clock import US_PER_S, SystemClock
 from bot.config import Config
@@ -193,24 +194,28 @@ class Engine:
         config = self.config
         limits = config.limits
         runner = AgentRunner(
-            provider=self.provider,
-            registry=self.registry,
-            steps=self.store.steps,
-            governor=ContextGovernor(),
-            policy=self.policy,
-            limits=limits,
-            governor_limits=GovernorLimits(
-                context_window_tokens=config.llm.context_window_tokens,
-                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
-                or OUTPUT_RESERVE_TOKENS,
-                replay_tokens=limits.replay_tokens,
-                tool_result_chars=limits.tool_result_chars,
-                preview_chars=limits.preview_chars,
-            ),
-            offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
-            max_output_tokens=config.llm.max_output_tokens,
-            images=ImageStore(config.bot.data_dir / "media"),
-            model=config.llm.model,
+            RunnerParts(
+                provider=self.provider,
+                registry=self.registry,
+                steps=self.store.steps,
+                governor=ContextGovernor(),
+                policy=self.policy,
+                limits=limits,
+                governor_limits=GovernorLimits(
+                    context_window_tokens=config.llm.context_window_tokens,
+                    max_output_tokens=output_limit_tokens(
+                        config.llm.max_output_tokens, config.llm.context_window_tokens
+                    )
+                    or OUTPUT_RESERVE_TOKENS,
+                    replay_tokens=limits.replay_tokens,
+                    tool_result_chars=limits.tool_result_chars,
+                    preview_chars=limits.preview_chars,
+                ),
+                offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
+                max_output_tokens=config.llm.max_output_tokens,
+                images=ImageStore(config.bot.data_dir / "media"),
+                model=config.llm.model,
+            )
         )
         return AgentLoop(
             bus=self.bus,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from bot.errors import RateLimited
 from bot.messages import Address, Attachment
@@ -26,7 +27,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[TelegramHarness]:
 
 
 def impatient(harness: TelegramHarness) -> TelegramChannel:
-    section = TelegramChannel.config_cls(token=harness.secret, api_url=harness.api.url)
+    section = TelegramChannel.config_cls(token=SecretStr(harness.secret), api_url=harness.api.url)
     channel = TelegramChannel.create(harness.context(section), IMPATIENT)
     harness.replace_channel(channel)
     return channel
