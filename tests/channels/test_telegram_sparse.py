@@ -56,6 +56,29 @@ def test_a_chat_with_a_negative_id_is_a_group_and_nobody_in_it_is_made_up() -> N
     assert event.message.sender_id == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("@mybot hi", "hi"),
+        ("\N{GRINNING FACE} hi @MyBot", "\N{GRINNING FACE} hi"),
+        ("/help@MyBot", "/help"),
+        ("hi @MyBotany", None),
+        ("mail x@MyBot", None),
+        ("hi @OtherBot", None),
+        ("/help@OtherBot", None),
+        ("/usr/bin @MyBot", "/usr/bin"),
+    ],
+)
+def test_a_name_that_nobody_marked_is_found(text: str, heard: str | None) -> None:
+    event = read(without(text=text, chat={"id": -7, "type": "group"}))
+    assert (event.message.text if isinstance(event, Received) else None) == heard
+
+
+def test_marks_that_came_are_left_alone() -> None:
+    chat = {"id": -7, "type": "group"}
+    assert read(without(text="use @MyBot", chat=chat, entities=[{"type": "code", "offset": 4, "length": 6}])) is None
+
+
 MENTION = {"type": "mention", "offset": 0, "length": 6}
 
 
