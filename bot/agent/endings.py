@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bot.agent.commands import CommandResult
-from bot.agent.runner import RunOutcome, StopReason
+from bot.agent.runs import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
 from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState

@@ -173,6 +173,18 @@ async def test_a_second_chat_sees_nothing_of_the_first(telegram: BotApi, model: 
     assert "buy the ring" in telegram.texts(ADA)[1]
 
 
+async def test_a_text_sent_to_this_chat_by_tool_stands_for_the_answer(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    model.when("how many", [Reply(tool_calls=[("message", {"content": "It is 42."})]), Reply(text="I have told you.")])
+    await service.start()
+    telegram.user_says(ADA, "how many?")
+    telegram.user_says(ADA, "/reminders")
+    await telegram.wait_for(lambda: len(telegram.texts(ADA)) == 2)
+    assert telegram.texts(ADA)[0] == "It is 42."
+    assert "I have told you." not in telegram.texts(ADA)
+
+
 async def test_a_text_sent_to_another_chat_does_not_swallow_the_answer_here(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:

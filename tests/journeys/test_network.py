@@ -173,10 +173,12 @@ async def test_an_update_nobody_can_read_blocks_nothing_and_is_kept(telegram: Bo
     assert (await service.status())["dead_letter_count"] == 1
 
 
-async def test_strangers_get_nothing(telegram: BotApi, model: OpenAIApi, service: Service) -> None:
+async def test_strangers_get_nothing_whatever_they_call_themselves(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
     service.configure(service.sections, {"channels.telegram": {"allow_from": [str(ADA)]}})
     await service.start()
-    telegram.user_says(BEN, "let me in", user_id=BEN, first_name="Ada")
+    telegram.user_says(BEN, "let me in", user_id=BEN, first_name=str(ADA))
     telegram.user_says(ADA, "hello")
     await telegram.wait_for(lambda: telegram.texts(ADA))
     assert telegram.texts(BEN) == []

@@ -10,7 +10,7 @@ import pytest
 
 from bot.clock import US_PER_S
 from bot.errors import ScheduleError
-from bot.interfaces import Store
+from bot.interfaces import Store, Unit
 from bot.messages import Address
 from bot.records import CallResult, Ending, Job, JobKind, JobState, OutboxRow, RunState, TurnState
 from bot.schedule import Schedule, ScheduleKind
@@ -268,3 +268,22 @@ async def test_a_thousand_due_jobs_fire_in_one_go(store: Store, clock: FakeClock
         await store.jobs.add(reminder_at(clock.now_us(), str(number), address), limit_per_chat=1000)
     assert await fire(store) == 1000
     assert (await store.overview.status()).outbox_queued == 1000
+
+
+async def test_a_clock_that_is_set_back_does_not_bring_a_due_time_twice(store: Store, clock: FakeClock) -> None:
+    due = "2026-11-29T13:00:00+00:00"
+    job = await store.jobs.add(new_job(daily(13), instant(due)), limit_per_chat=9)
+    clock.move_to(due)
+    await fire(store)
+    clock.move_to("2026-11-29T12:00:00+00:00")
+    await store.inbox.accept(inbound())
+    (turn,) = await store.turns.claim(limit=1)
+
+    def resume(unit: Unit) -> CallResult:
+        unit.save_job(replace(job, next_us=job.schedule.next_after(clock.now_us())))
+        return CallResult(call_id="a", text="resumed")
+
+    await store.steps.once(turn, "a", resume)
+    clock.move_to(due)
+    assert await fire(store) == 1
+    assert await sent(store) == ["stretch"]

@@ -22,6 +22,7 @@ from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
+from bot.agent.runs import RunnerParts
 from bot.bus import LocalSignal, MessageBus
 from bot.config import JobsSection, LimitsSection
 from bot.delivery import Delivery
@@ -185,21 +186,23 @@ class Rig:
     def _build_runner(self) -> AgentRunner:
         limits = self.setup.limits
         return AgentRunner(
-            provider=self.setup.provider,
-            registry=self.registry,
-            steps=self.store.steps,
-            governor=ContextGovernor(),
-            policy=self.policy,
-            limits=limits,
-            governor_limits=GovernorLimits(
-                context_window_tokens=self.setup.window_tokens,
-                max_output_tokens=4_096,
-                replay_tokens=limits.replay_tokens,
-                tool_result_chars=limits.tool_result_chars,
-                preview_chars=limits.preview_chars,
-            ),
-            offload=offload_to(lambda request: chat_files(self.workspace, request).root),
-            images=ImageStore(self.setup.folder / "media"),
+            RunnerParts(
+                provider=self.setup.provider,
+                registry=self.registry,
+                steps=self.store.steps,
+                governor=ContextGovernor(),
+                policy=self.policy,
+                limits=limits,
+                governor_limits=GovernorLimits(
+                    context_window_tokens=self.setup.window_tokens,
+                    max_output_tokens=4_096,
+                    replay_tokens=limits.replay_tokens,
+                    tool_result_chars=limits.tool_result_chars,
+                    preview_chars=limits.preview_chars,
+                ),
+                offload=offload_to(lambda request: chat_files(self.workspace, request).root),
+                images=ImageStore(self.setup.folder / "media"),
+            )
         )
 
     def _build_loop(self) -> AgentLoop:
