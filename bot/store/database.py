@@ -40,6 +40,10 @@ class _Thread(aiosqlite.Connection):
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result
 
+    async def gone(self) -> None:
+        """Wait for the thread of a connection that could not be made: it still reports to this loop."""
+        await asyncio.to_thread(self._thread.join)
+
 
 class _Pending:
     """One unit that waits for the writer."""
@@ -186,7 +190,11 @@ async def _connect(path: Path) -> _Thread:
         return conn
 
     thread = _Thread(connect, iter_chunk_size=64)
-    await thread
+    try:
+        await thread
+    except BaseException:
+        await thread.gone()
+        raise
     return thread
 
 
