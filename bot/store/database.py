@@ -40,6 +40,10 @@ class _Thread(aiosqlite.Connection):
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result
 
+    async def ended(self) -> None:
+        """Return when the thread is over; it must have been told to stop."""
+        await asyncio.to_thread(self._thread.join)
+
 
 class _Pending:
     """One unit that waits for the writer."""
@@ -181,12 +185,20 @@ def _settle(group: list[_Pending]) -> None:
 async def _connect(path: Path) -> _Thread:
     def connect() -> sqlite3.Connection:
         conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        conn.execute("PRAGMA journal_mode = WAL")
-        conn.execute("PRAGMA foreign_keys = ON")
+        try:
+            conn.execute("PRAGMA journal_mode = WAL")
+            conn.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            conn.close()
+            raise
         return conn
 
     thread = _Thread(connect, iter_chunk_size=64)
-    await thread
+    try:
+        await thread
+    except BaseException:
+        await thread.ended()  # it still has to tell the loop; with the loop closed that would be reported as a crash
+        raise
     return thread
 
 
