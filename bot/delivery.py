@@ -21,7 +21,13 @@ from bot.records import OutboxRow, SendState
 
 _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
 _CLAIM = 32
-_MAX_UNCERTAIN = 1  # an uncertain send is repeated once: an answer lost is worse than one doubled (design 4)
+_TRIED = "?"
+"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
+answer lost is worse than one doubled (design 4)."""
+
+_UNKNOWN = "??"
+"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
+
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _STORE_RETRY_S = 1.0
 _DRAIN_POLL_S = 0.05
@@ -34,21 +40,27 @@ class _Progress:
 
     def __init__(self, row: OutboxRow, outbox: Outbox) -> None:
         self.outbox_id = row.id
-        self.sent_ids = list(row.sent_ids)
+        self.sent_ids = [part for part in row.sent_ids if part != _TRIED]
         self._outbox = outbox
-        self._committed = len(self.sent_ids)
+        self._second_try_of = len(self.sent_ids) if _TRIED in row.sent_ids else None
 
-    async def sent(self, platform_id: str) -> None:
-        """Note a part. The one before it is committed now; the last one together with the row's end."""
-        await self.keep()
+    @property
+    def is_second_try(self) -> bool:
+        """Whether the part that is next was sent before, with an unknown outcome."""
+        return self._second_try_of == len(self.sent_ids)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known of every part so far that it is out."""
+        return _UNKNOWN not in self.sent_ids
+
+    async def sent(self, platform_id: str, *, more: bool = False) -> None:
+        """Note a part. The last one is committed together with the row's end."""
         self.sent_ids.append(platform_id)
-        fault_point("sent")
-
-    async def keep(self) -> None:
-        """Commit the parts that are out."""
-        if len(self.sent_ids) > self._committed:
+        if platform_id != _UNKNOWN:
+            fault_point("sent")
+        if more:
             await self._outbox.part_sent(self.outbox_id, self.sent_ids)
-            self._committed = len(self.sent_ids)
 
 
 class Delivery:
@@ -131,29 +143,41 @@ class Delivery:
             return
         fault_point("sending")
         progress = _Progress(row, self._outbox)
-        try:
-            await channel.send(row.message, progress)
-        except ChannelError as exc:
-            await self._failed(row, exc, progress)
-            return
-        except BaseException:  # a bug, or the end of the drain: what is out must not be sent again
-            await asyncio.shield(progress.keep())
-            raise
-        more = await asyncio.shield(self._outbox.settle(row.id, progress.sent_ids))
+        while True:
+            try:
+                await channel.send(row.message, progress)
+                break
+            except SendUncertain as exc:
+                if not progress.is_second_try:
+                    await self._once_more(row, exc, progress)
+                    return
+                _log.warning("send is uncertain a second time, not repeated", error=str(exc))
+                await progress.sent(_UNKNOWN, more=True)  # and on with the parts behind it
+            except ChannelError as exc:
+                await self._failed(row, exc, progress)
+                return
+        ending = self._outbox.settle(row.id, progress.sent_ids, uncertain=not progress.is_known)
+        more = await asyncio.shield(ending)
         fault_point("settled")
         if more:
             self._bus.ring(Topic.OUTBOUND)
 
     async def _send_again(self, row: OutboxRow, channel: Channel) -> bool:
-        """Decide about a send that was cut short: found on the platform, given up, or to be repeated once."""
+        """Decide about a send that was cut short: found on the platform, or its part repeated or passed over."""
         found = await channel.find_sent(row.message, row.id)
         if found:
             await self._outbox.settle(row.id, found)
-        elif found is None and row.uncertain >= _MAX_UNCERTAIN:
-            await self._outbox.settle(row.id, row.sent_ids, uncertain=True)
         elif found is None:
-            _log.warning("send was cut short, its outcome is unknown; sending once more")
-            await self._outbox.retry(row.id, not_before_us=0, error="outcome unknown", uncertain=True)
+            again = _Progress(row, self._outbox)
+            repeats = not again.is_second_try
+            _log.warning("send was cut short, its outcome is unknown", repeats=repeats)
+            await self._outbox.retry(
+                row.id,
+                not_before_us=0,
+                error="outcome unknown",
+                uncertain=repeats,  # a part that is passed over is counted when the row is settled
+                sent_ids=[*again.sent_ids, _TRIED if repeats else _UNKNOWN],
+            )
         else:
             await self._outbox.retry(row.id, not_before_us=0, error="did not arrive")
         self._bus.ring(Topic.OUTBOUND)
@@ -161,7 +185,6 @@ class Delivery:
 
     async def _failed(self, row: OutboxRow, exc: ChannelError, progress: _Progress) -> None:
         """Do what the error's class says; parts that are out are kept."""
-        await progress.keep()
         address = row.message.address
         if isinstance(exc, ChatMigrated):
             await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)
@@ -169,8 +192,6 @@ class Delivery:
         elif isinstance(exc, ChatGone):
             await self._outbox.bury(row.id, str(exc))
             await self._bus.close_chat(address, str(exc))
-        elif isinstance(exc, SendUncertain):
-            await self._uncertain(row, exc, progress)
         elif isinstance(exc, RateLimited):
             wait_s = exc.retry_after_s or _BACKOFF_FIRST_S
             until_us = self._clock.now_us() + int(wait_s * US_PER_S)
@@ -184,13 +205,16 @@ class Delivery:
             await self._later(row, str(exc), exc.retry_after_s)
         self._bus.ring(Topic.OUTBOUND)
 
-    async def _uncertain(self, row: OutboxRow, exc: SendUncertain, progress: _Progress) -> None:
-        if row.uncertain >= _MAX_UNCERTAIN:
-            _log.warning("send is uncertain a second time, not repeated", error=str(exc))
-            await self._outbox.settle(row.id, progress.sent_ids, uncertain=True)
-            return
+    async def _once_more(self, row: OutboxRow, exc: SendUncertain, progress: _Progress) -> None:
         _log.warning("send is uncertain, repeated once", error=str(exc))
-        await self._outbox.retry(row.id, not_before_us=self._clock.now_us() + US_PER_S, error=str(exc), uncertain=True)
+        await self._outbox.retry(
+            row.id,
+            not_before_us=self._clock.now_us() + US_PER_S,
+            error=str(exc),
+            uncertain=True,
+            sent_ids=[*progress.sent_ids, _TRIED],
+        )
+        self._bus.ring(Topic.OUTBOUND)
 
     async def _later(self, row: OutboxRow, error: str, retry_after_s: float | None = None) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""

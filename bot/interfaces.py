@@ -60,9 +60,6 @@ class Inbox(Protocol):
     async def replace_queued(self, message: InboundMessage) -> bool:
         """Give a still queued message the text of its edit; False when it is not queued any more."""
 
-    async def prune(self, *, older_than_us: int) -> int:
-        """Forget settled messages received before then; their identities no longer guard against repeats."""
-
 
 class Turns(Protocol):
     """Claims of work. A claim is a lease of the turn and, through it, of its lane."""
@@ -158,8 +155,16 @@ class Outbox(Protocol):
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
 
-    async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
-        """Queue a row again for later; `uncertain` counts a send that may have arrived."""
+    async def retry(
+        self,
+        outbox_id: int,
+        *,
+        not_before_us: int,
+        error: str,
+        uncertain: bool = False,
+        sent_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """Hold back everything for a chat until then (rate limit)."""
@@ -298,6 +303,12 @@ class Overview(Protocol):
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
 
+    async def prune(self, *, older_than_us: int) -> int:
+        """Forget bookkeeping that was settled before then, dead letters excepted; returns the rows removed.
+
+        Identities of forgotten messages no longer guard against repeats. Conversations stay.
+        """
+
 
 class Store(Protocol):
     """All nouns of one database."""
@@ -387,8 +398,8 @@ class SendProgress(Protocol):
     outbox_id: int
     sent_ids: list[str]
 
-    async def sent(self, platform_id: str) -> None:
-        """Commit that the next part is out. Call it after each part but may skip the last one's commit."""
+    async def sent(self, platform_id: str, *, more: bool = False) -> None:
+        """Note that the next part is out, before `more` parts are tried; committed here unless it is the last."""
 
 
 class Channel(ABC):

@@ -180,7 +180,11 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
-    """A message the delivery worker holds. `sent_ids` are the platform ids of parts that already went out."""
+    """A message the delivery worker holds.
+
+    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark of
+    `bot/delivery.py` when its outcome is unknown.
+    """
 
     id: int
     message: OutboundMessage

@@ -224,14 +224,13 @@ class _Run:
 
     async def _finish_open_step(self) -> None:
         """Resume: run what a crash left open of the last recorded step, and recall whether it was answered."""
-        turn, outcome = self._outcome.turn, self._outcome
+        turn = self._outcome.turn
         records: list[CallRecord] = []
         for step in range(turn.step):
             records = await self._parts.steps.calls_of(turn, step)
             self._taken.update(record.call.id for record in records)
-            outcome.used.update(
-                record.call.name for record in records if record.result is not None and not record.result.is_error
-            )
+            for record in records:
+                self._calls.count(self._calls.recalled(record))
         open_calls = await self._parts.steps.calls_of(turn, turn.step)
         if open_calls:
             self._taken.update(record.call.id for record in open_calls)

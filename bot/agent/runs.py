@@ -81,6 +81,7 @@ class RunOutcome:
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
     tool_words: str = ""  # what that message said
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
+    changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
     error: ProviderError | None = None  # why the model could not be had

@@ -191,14 +191,12 @@ class StepCalls:
 
     def _judge(self, prepared: Sequence[PreparedCall]) -> None:
         """Stop a run that goes in circles."""
-        outcome = self._outcome
         self._broken = 0 if any(item.usable for item in prepared) else self._broken + 1
         if self._broken >= _BROKEN_LIMIT:
             self._stop(StopReason.BROKEN_CALL, prepared[0])
         for item in prepared:
             assert item.result is not None
-            if not item.result.is_error:
-                outcome.used[item.call.name] += 1
+            self.count(item)
             if item.tool is not None and item.tool.repeatable:
                 continue
             arguments = orjson.dumps(item.params, option=orjson.OPT_SORT_KEYS, default=str).decode()
@@ -209,6 +207,14 @@ class StepCalls:
                 self._refused[item.call.name, item.call.arguments] += 1
                 if self._refused[item.call.name, item.call.arguments] >= _REFUSAL_LIMIT:
                     self._stop(StopReason.REPEAT, item)
+
+    def count(self, item: PreparedCall) -> None:
+        """Count a call that succeeded, and whether it changed anything."""
+        if item.result is None or item.result.is_error:
+            return
+        self._outcome.used[item.call.name] += 1
+        if item.tool is not None and not item.tool.only_looks(item.params):
+            self._outcome.changed[item.call.name] += 1
 
     def _stop(self, reason: StopReason, item: PreparedCall) -> None:
         self._outcome.stop = reason

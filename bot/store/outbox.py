@@ -128,11 +128,21 @@ class SqlOutbox:
 
         return await self._database.write(work)
 
-    async def retry(self, outbox_id: int, *, not_before_us: int, error: str, uncertain: bool = False) -> None:
+    async def retry(
+        self,
+        outbox_id: int,
+        *,
+        not_before_us: int,
+        error: str,
+        uncertain: bool = False,
+        sent_ids: Sequence[str] | None = None,
+    ) -> None:
         """See `Outbox.retry`."""
+        parts = None if sent_ids is None else dumps(list(sent_ids))
         await self._update(
-            "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ? WHERE id = ?",
-            (not_before_us, clean_text(error), int(uncertain), outbox_id),
+            "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ?,"
+            " sent_ids = coalesce(?, sent_ids) WHERE id = ?",
+            (not_before_us, clean_text(error), int(uncertain), parts, outbox_id),
         )
 
     async def delay_chat(self, address: Address, until_us: int) -> None:

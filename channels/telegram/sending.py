@@ -108,7 +108,8 @@ class Sender:
             if number == len(steps) - 1 and markup is not None:
                 where["reply_markup"] = markup
             draft_id = message.draft_id if number == 0 else ""
-            await progress.sent(await delivery.perform(steps[number], where, draft_id))
+            platform_id = await delivery.perform(steps[number], where, draft_id)
+            await progress.sent(platform_id, more=number < len(steps) - 1)
 
 
 class _Delivery:

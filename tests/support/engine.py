@@ -133,6 +133,7 @@ class Rig:
         self.clock = setup.clock
         self.ended: list[list[str]] = []
         self.restarts = 0
+        self.crashed = asyncio.Event()
         self._numbers = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         limits = setup.limits
@@ -250,6 +251,9 @@ class Rig:
 
     async def stop(self) -> None:
         """Shut down in order, as the roof does."""
+        if self.crashed.is_set():
+            await self.crash()
+            return
         for name in ("scheduler", "loop", "delivery"):
             if task := self._tasks.pop(name, None):
                 task.cancel()
@@ -261,9 +265,17 @@ class Rig:
         """End without a single further write, as a killed process does."""
         await self.store.close()
         tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
+        for _ in range(2):  # the first begins an orderly end, which waits for turns; the second cuts it short
+            for task in tasks:
+                task.cancel()
+            await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def die(self) -> None:
+        """Crash from inside of a tool or a model call, which never returns."""
+        await self.store.close()
+        self.crashed.set()
+        await asyncio.Event().wait()
 
     # --- people
 
@@ -317,6 +329,11 @@ class Rig:
         """Wait until as many messages are in a chat, then compare them."""
         await self.until(lambda: len(self.channel.texts(chat, thread)) >= len(texts))
         assert self.channel.texts(chat, thread) == list(texts)
+
+    async def texts_count(self, count: int, *, chat: str = "c1", thread: str | None = None) -> list[str]:
+        """Wait until so many messages are in a chat, and return them."""
+        await self.until(lambda: len(self.channel.texts(chat, thread)) >= count)
+        return self.channel.texts(chat, thread)
 
     async def asks(self, text: str, **fields: Any) -> str:
         """Let a person write, and return the next message in that chat."""

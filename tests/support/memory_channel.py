@@ -47,7 +47,7 @@ class MemoryChannel(Channel):
         self.attempts: list[OutboundMessage] = []
         self.drafts: list[tuple[str, str]] = []
         self.typing_at: list[Address] = []
-        self.failures: deque[Exception | tuple[int, Exception] | None] = deque()
+        self.failures: deque[BaseException | tuple[int, BaseException] | None] = deque()
         self.found: tuple[str, ...] | None = None
         self.held: dict[str, asyncio.Event] = {}
         self.bell = Bell()
@@ -80,7 +80,7 @@ class MemoryChannel(Channel):
             if error is not None and index >= limit:
                 raise error
             identity = self._put(message, part, edit=message.draft_id if index == 0 else "")
-            await progress.sent(identity)
+            await progress.sent(identity, more=index < len(parts) - 1)
 
     def _put(self, message: OutboundMessage, text: str, *, edit: str) -> str:
         identity = edit or f"m{self._next_id}"

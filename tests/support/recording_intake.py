@@ -153,7 +153,7 @@ class RecordingProgress:
         self.outbox_id = outbox_id
         self.sent_ids = list(sent_ids)
 
-    async def sent(self, platform_id: str) -> None:
+    async def sent(self, platform_id: str, *, more: bool = False) -> None:
         """See `SendProgress.sent`."""
         self.sent_ids.append(platform_id)
 
