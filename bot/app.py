@@ -19,18 +19,18 @@ from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
+from bot.agent.runs import RunnerParts
 from bot.bus import LocalSignal, MessageBus
-from bot.clock import US_PER_S, SystemClock
+from bot.clock import SystemClock
 from bot.config import Config
 from bot.control import ControlServer
 from bot.delivery import Delivery
 from bot.desk import ControlDesk
-from bot.errors import ChannelAuthError, ConfigError, DutifulError, StoreError, StoreUnavailable
+from bot.errors import ConfigError, StoreError, StoreUnavailable
 from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
 from bot.jobs import JobDesk
 from bot.lock import DataLock
 from bot.log import get_logger
-from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
 from bot.providers.openai_dialect import output_limit_tokens
@@ -41,6 +41,7 @@ from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
+from bot.watch import Watch
 from channels.console import USER_ID as CONSOLE_USER
 from channels.console import ConsoleChannel
 
@@ -51,10 +52,6 @@ OUTPUT_RESERVE_TOKENS = 4_096
 """Room kept for the answer when no output limit is configured."""
 
 _OUTBOX_DRAIN_S = 5.0
-_CHANNEL_RETRY_S = 10.0
-_IDENTITY_KEPT_US = 30 * 86_400 * US_PER_S  # platforms redeliver within days; the design keeps 30
-_HOUSEKEEPING_S = 3_600.0
-_POLL_STALE_S = 300.0
 _WARM_UP_PATIENCE_S = 5
 
 _log = get_logger(__name__)
@@ -89,7 +86,7 @@ class Engine:
             for name, section in sections.items()
             if name != ConsoleChannel.name
         }
-        self.console = ConsoleChannel(self.bus)
+        self.console = ConsoleChannel(self.bus, self.clock)
         self.channels[ConsoleChannel.name] = self.console
         composer = JobComposer(config.bot.language)
         owned = [ConsoleChannel.name] if console_only else None
@@ -112,6 +109,14 @@ class Engine:
         self.registry = self._load_tools(composer, delivers=delivers)
         self.loop = self._build_loop(owned)
         self.loop.commands = self._build_commands(delivers=delivers)
+        self.watch = Watch(
+            config=config,
+            channels=self.channels,
+            bus=self.bus,
+            store=store,
+            clock=self.clock,
+            give_up=lambda: self.stop(EXIT_CONFIG),
+        )
         self.desk = ControlDesk(self, composer)
         self.control = ControlServer(config.bot.data_dir, self.desk.handlers(), self.desk.chat)
         self.health = self._build_health()
@@ -193,24 +198,28 @@ class Engine:
         config = self.config
         limits = config.limits
         runner = AgentRunner(
-            provider=self.provider,
-            registry=self.registry,
-            steps=self.store.steps,
-            governor=ContextGovernor(),
-            policy=self.policy,
-            limits=limits,
-            governor_limits=GovernorLimits(
-                context_window_tokens=config.llm.context_window_tokens,
-                max_output_tokens=output_limit_tokens(config.llm.max_output_tokens, config.llm.context_window_tokens)
-                or OUTPUT_RESERVE_TOKENS,
-                replay_tokens=limits.replay_tokens,
-                tool_result_chars=limits.tool_result_chars,
-                preview_chars=limits.preview_chars,
-            ),
-            offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
-            max_output_tokens=config.llm.max_output_tokens,
-            images=ImageStore(config.bot.data_dir / "media"),
-            model=config.llm.model,
+            RunnerParts(
+                provider=self.provider,
+                registry=self.registry,
+                steps=self.store.steps,
+                governor=ContextGovernor(),
+                policy=self.policy,
+                limits=limits,
+                governor_limits=GovernorLimits(
+                    context_window_tokens=config.llm.context_window_tokens,
+                    max_output_tokens=output_limit_tokens(
+                        config.llm.max_output_tokens, config.llm.context_window_tokens
+                    )
+                    or OUTPUT_RESERVE_TOKENS,
+                    replay_tokens=limits.replay_tokens,
+                    tool_result_chars=limits.tool_result_chars,
+                    preview_chars=limits.preview_chars,
+                ),
+                offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
+                max_output_tokens=config.llm.max_output_tokens,
+                images=ImageStore(config.bot.data_dir / "media"),
+                model=config.llm.model,
+            )
         )
         return AgentLoop(
             bus=self.bus,
@@ -255,7 +264,7 @@ class Engine:
         address = self.config.server.address
         if address is None or self.console_only:
             return None
-        return HealthServer(*address, health=self.health_report, readiness=self.readiness_report)
+        return HealthServer(*address, health=self.watch.health, readiness=self._readiness)
 
     # --- life
 
@@ -298,13 +307,14 @@ class Engine:
             "loop": self.loop.run(),
             "delivery": self.delivery.run(),
             "scheduler": self.scheduler.run(),
-            "housekeeping": self._housekeeping(),
+            "housekeeping": self.watch.keep_house(),
             "warm-up": self._warm_up(),
-            **{f"channel {name}": self._supervise(channel) for name, channel in self.channels.items()},
+            **{f"channel {name}": self.watch.supervise(channel) for name, channel in self.channels.items()},
         }
         if interval_s := watchdog_interval_s():
-            parts["watchdog"] = self._watchdog(interval_s)
+            parts["watchdog"] = self.watch.report_to_supervisor(interval_s)
         self._tasks = {name: group.create_task(part, name=name) for name, part in parts.items()}
+        self.watch.tasks = self._tasks
 
     async def _warm_up(self) -> None:
         """Load what the first request needs, one after the other: the platforms' own start goes before."""
@@ -345,58 +355,7 @@ class Engine:
         await self.store.close()
         self._lock.release()
 
-    # --- watching over the parts
-
-    async def _supervise(self, channel: Channel) -> None:
-        """Keep one channel receiving. One of the four places that catch everything: others must go on."""
-        while True:
-            try:
-                await channel.run()
-            except ChannelAuthError as exc:
-                channel.state = ChannelState.FAILED
-                channel.problem = str(exc)
-                _log.error("channel is off until its configuration changes", channel=channel.name, error=str(exc))
-                await self._channel_failed(channel)
-                return
-            except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
-                channel.state = ChannelState.OFFLINE
-                channel.problem = f"{type(exc).__name__}: {exc}"
-                _log.exception("channel stopped, starting it again", channel=channel.name)
-            await asyncio.sleep(_CHANNEL_RETRY_S)
-
-    async def _channel_failed(self, failed: Channel) -> None:
-        """Tell owners elsewhere; when no platform is left, the configuration is what is wrong."""
-        platforms = [channel for channel in self.channels.values() if channel.needed]
-        console_wanted = ConsoleChannel.name in self.config.channels
-        if not console_wanted and all(channel.state is ChannelState.FAILED for channel in platforms):
-            self.stop(EXIT_CONFIG)
-            return
-        for owner in self.config.access.owners:
-            name, _, user_id = owner.partition(":")
-            channel = self.channels.get(name)
-            if channel is None or channel is failed or (address := channel.private_address(user_id)) is None:
-                continue
-            text = f"Channel {failed.name} is off: {failed.problem}"
-            try:
-                await self.bus.publish_outbound(OutboundMessage(address=address, text=text, kind=OutboundKind.NOTICE))
-            except DutifulError as exc:
-                _log.error("owner cannot be told", error=str(exc))
-
-    async def _housekeeping(self) -> None:
-        while True:
-            try:
-                await self.store.inbox.prune(older_than_us=self.clock.now_us() - _IDENTITY_KEPT_US)
-            except DutifulError as exc:
-                _log.error("housekeeping failed", error=str(exc))
-            await asyncio.sleep(_HOUSEKEEPING_S)
-
-    async def _watchdog(self, interval_s: float) -> None:
-        while True:
-            if self.health_report()[0]:
-                notify("WATCHDOG=1")
-            await asyncio.sleep(interval_s)
-
-    # --- reports
+    # --- glue
 
     @property
     def mode(self) -> str:
@@ -405,28 +364,9 @@ class Engine:
             return "stopped"
         return "chat" if self.console_only else "run"
 
-    def health_report(self) -> tuple[bool, dict[str, Any]]:
-        """Say whether every loop of ours runs and platforms are still being asked for news."""
-        stopped = [name for name in ("loop", "delivery", "scheduler") if _is_done(self._tasks.get(name))]
-        stale = [
-            name
-            for name, channel in self.channels.items()
-            if channel.state is not ChannelState.FAILED and (channel.last_poll_age_s() or 0) > _POLL_STALE_S
-        ]
-        return not stopped and not stale, {"stopped": stopped, "stale": stale}
-
-    def readiness_report(self) -> tuple[bool, dict[str, Any]]:
-        """Say whether messages can come in and go out on every platform right now."""
-        states = {name: channel.state for name, channel in self.channels.items() if channel.needed}
-        well = self.ready.is_set() and not self.stopping.is_set()
-        well = well and all(state is ChannelState.READY for state in states.values())
-        return well, {"channels": states}
-
-    def channel_report(self) -> Mapping[str, Mapping[str, str]]:
-        """Return state and problem of each channel."""
-        return {name: {"state": item.state, "problem": item.problem} for name, item in self.channels.items()}
-
-    # --- small glue
+    def _readiness(self) -> tuple[bool, dict[str, Any]]:
+        well, details = self.watch.readiness()
+        return well and not self.stopping.is_set(), details
 
     def _turn_ended(self, channel: str, message_ids: list[str], *, replied: bool) -> None:
         if channel == ConsoleChannel.name:
@@ -447,10 +387,6 @@ def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mappi
     from bot.providers.phrases_orders import read_reminder  # as in `_orders_reminder`
 
     return read_reminder(text, now_us=now_us, zone=zone, language=language)
-
-
-def _is_done(task: asyncio.Task[None] | None) -> bool:
-    return task is None or task.done()
 
 
 def _allow_list(section: Any) -> AllowList:

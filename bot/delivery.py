@@ -203,7 +203,7 @@ class Delivery:
         self._bus.ring(Topic.OUTBOUND)
 
     async def _failed(self, row: OutboxRow, exc: ChannelError) -> None:
-        """Do what the error's class says; parts that are out are kept."""
+        """Do what the error's class says; parts that are out are committed already."""
         address = row.message.address
         if isinstance(exc, ChatMigrated):
             await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)

@@ -43,8 +43,8 @@ class ControlDesk:
         engine = self._engine
         store = await engine.store.overview.status()
         jobs = await engine.store.jobs.list()
-        well, health = engine.health_report()
-        ready, _ = engine.readiness_report()
+        well, health = engine.watch.health()
+        ready, _ = engine.watch.readiness()
         return {
             "version": __version__,
             "uptime_s": (engine.clock.now_us() - engine.started_us) // US_PER_S,
@@ -53,7 +53,7 @@ class ControlDesk:
             "healthy": well,
             "health": health,
             "ready": ready,
-            "channels": engine.channel_report(),
+            "channels": engine.watch.channel_states(),
             "sessions": store.sessions,
             "queues": {
                 "inbox": store.inbox_queued,

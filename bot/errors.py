@@ -114,6 +114,7 @@ class ProviderErrorKind(StrEnum):
     QUOTA = "quota"  # out of credit: waiting does not help
     AUTH = "auth"  # key refused
     BAD_REQUEST = "bad_request"  # the request itself is refused
+    NOT_FOUND = "not_found"  # no such model, or no such address
     CONTEXT_LENGTH = "context_length"  # the input does not fit the model's window
     CONTENT_FILTER = "content_filter"  # the provider declined to answer
     TIMEOUT = "timeout"  # no first token, a stalled stream, or too long in total

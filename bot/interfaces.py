@@ -60,9 +60,6 @@ class Inbox(Protocol):
     async def replace_queued(self, message: InboundMessage) -> bool:
         """Give a still queued message the text of its edit; False when it is not queued any more."""
 
-    async def prune(self, *, older_than_us: int) -> int:
-        """Forget settled messages received before then; their identities no longer guard against repeats."""
-
 
 class Turns(Protocol):
     """Claims of work. A claim is a lease of the turn and, through it, of its lane."""
@@ -305,6 +302,12 @@ class Overview(Protocol):
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
+
+    async def prune(self, *, older_than_us: int) -> int:
+        """Forget bookkeeping that was settled before then, dead letters excepted; returns the rows removed.
+
+        Identities of forgotten messages no longer guard against repeats. Conversations stay.
+        """
 
 
 class Store(Protocol):

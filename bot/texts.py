@@ -165,6 +165,11 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Das Modell hat die Anfrage als fehlerhaft abgelehnt. Einzelheiten stehen im Protokoll.",
         "模型认为请求无效而拒绝了。详情见日志。",
     ),
+    "fail.not_found": (
+        "The model was not found. The owner has to check [llm] model and base_url.",
+        "Das Modell wurde nicht gefunden. Der Besitzer muss [llm] model und base_url prüfen.",
+        "找不到模型,需要所有者检查 [llm] 的 model 和 base_url。",
+    ),
     "fail.context_length": (
         "This conversation no longer fits the model. Start a new one with /new.",
         "Diese Unterhaltung passt nicht mehr in das Modell. Beginne mit /new eine neue.",

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.errors import ChannelError, SendUncertain
+from bot.clock import Clock
+from bot.errors import ChannelError, SendRejected, SendUncertain
 from bot.interfaces import Channel, ChannelContext, ChannelState, Intake, SendProgress
 from bot.messages import Address, InboundMessage, OutboundMessage, new_id
 from bot.records import Acceptance
@@ -24,6 +25,7 @@ USER_ID = "local"
 """Whoever can open the control socket (mode 0600) is the owner of the data."""
 
 CONFIRM_S = 10.0  # how long a terminal may take to show a message
+_NOBODY = "no terminal is attached"
 _BACKLOG = 1_000  # events kept for a terminal that reads slowly
 
 Event = dict[str, Any]
@@ -56,40 +58,42 @@ class ConsoleChannel(Channel):
     draft_interval_s: ClassVar[float | None] = 0.05
     needed: ClassVar[bool] = False
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: Intake, clock: Clock) -> None:
         self._intake = intake
+        self._clock = clock
         self._terminals: list[Terminal] = []
         self._confirmations: dict[int, asyncio.Future[None]] = {}
-        self.state = ChannelState.OFFLINE
-        self.problem = "no terminal is attached"
 
     @classmethod
     def create(cls, context: ChannelContext) -> ConsoleChannel:
         """See `Channel.create`."""
-        return cls(context.intake)
+        return cls(context.intake, context.clock)
 
     async def run(self) -> None:
         """Wait until cancelled: terminals come by themselves."""
+        if not self._terminals:
+            self._go_offline()
         await asyncio.Event().wait()
 
     def attach(self) -> Terminal:
         """Add a terminal."""
         terminal = Terminal()
         self._terminals.append(terminal)
-        self.state = ChannelState.READY
         self.problem = ""
+        self.state = ChannelState.READY
         return terminal
 
     def detach(self, terminal: Terminal) -> None:
-        """Remove a terminal; messages it did not confirm are shown to the next one."""
-        self._terminals.remove(terminal)
-        if self._terminals:
-            return
-        self.state = ChannelState.OFFLINE
-        self.problem = "no terminal is attached"
-        for waiting in self._confirmations.values():
-            if not waiting.done():
-                waiting.set_exception(SendUncertain("the terminal went away"))
+        """Remove a terminal; messages it did not confirm are shown to the next one. Idempotent."""
+        if terminal in self._terminals:
+            self._terminals.remove(terminal)
+            if not self._terminals:
+                self._go_offline()
+
+    async def close(self) -> None:
+        """See `Channel.close`."""
+        for terminal in list(self._terminals):
+            self.detach(terminal)
 
     async def say(self, text: str, message_id: str = "") -> Acceptance:
         """Publish what somebody typed; `message_id` makes a repeated line harmless."""
@@ -99,6 +103,7 @@ class ConsoleChannel(Channel):
             text=text,
             sender_id=USER_ID,
             account="terminal",
+            sent_us=self._clock.now_us(),
         )
         return await self._intake.publish_inbound(message)
 
@@ -112,8 +117,10 @@ class ConsoleChannel(Channel):
         """See `Channel.send`: show it and wait for a terminal to confirm."""
         if progress.sent_ids:
             return
+        if not message.text.strip() and not message.attachments:
+            raise SendRejected("the message is empty")
         if not self._terminals:
-            raise ChannelError("no terminal is attached")
+            raise ChannelError(_NOBODY)
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirmations[progress.outbox_id] = waiting
         event = {
@@ -147,6 +154,13 @@ class ConsoleChannel(Channel):
     def turn_ended(self, message_ids: Sequence[str], *, replied: bool) -> None:
         """Tell terminals that the turn of these lines is over; `replied`: a message answering it follows."""
         self._push({"event": "done", "lines": list(message_ids), "replied": replied})
+
+    def _go_offline(self) -> None:
+        self.problem = _NOBODY
+        self.state = ChannelState.OFFLINE
+        for waiting in self._confirmations.values():
+            if not waiting.done():
+                waiting.set_exception(SendUncertain("the terminal went away"))
 
     def _push(self, event: Event) -> None:
         for terminal in self._terminals:

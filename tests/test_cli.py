@@ -7,6 +7,7 @@ import json
 import signal
 import socket
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ async def test_help_loads_nothing_slow(program: Program) -> None:
         "try:\n    main()\nfinally:\n    print(sorted(sys.modules), file=sys.stderr)\n"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdin=-1, stdout=-1, stderr=-1, env=program.environment(), cwd=program.home
+        sys.executable, "-c", code, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=program.environment(), cwd=program.home
     )
     result = await finish(process)
     assert result.code == 0
@@ -183,7 +184,15 @@ async def test_one_message_prints_the_models_answer_and_nothing_else(program: Pr
 
 async def test_one_message_of_damaged_unicode_is_answered(program: Program) -> None:
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, "chat", "-m", b"caf\xe9", stdin=-1, stdout=-1, stderr=-1, cwd=program.home, env=program.environment()
+        *COMMAND,
+        "chat",
+        "-m",
+        b"caf\xe9",
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=program.home,
+        env=program.environment(),
     )
     result = await finish(process)
     assert (result.code, result.err) == (0, "")
@@ -234,7 +243,7 @@ async def test_a_reader_that_goes_away_ends_the_chat_without_a_traceback(program
     """What was not shown is shown by the next terminal."""
     shell = f"{' '.join(COMMAND)} chat -m /timezone | true; echo ${{PIPESTATUS[0]}}"
     process = await asyncio.create_subprocess_exec(
-        "bash", "-c", shell, stdin=-1, stdout=-1, stderr=-1, cwd=program.home, env=program.environment()
+        "bash", "-c", shell, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=program.home, env=program.environment()
     )
     result = await finish(process)
     assert (result.out, result.err) == ("1\n", "")
@@ -244,7 +253,7 @@ async def test_a_reader_that_goes_away_ends_the_chat_without_a_traceback(program
 async def test_tables_end_quietly_when_nobody_reads_on(program: Program) -> None:
     shell = f"{' '.join(COMMAND)} status --json | true; echo ${{PIPESTATUS[0]}}"
     process = await asyncio.create_subprocess_exec(
-        "bash", "-c", shell, stdin=-1, stdout=-1, stderr=-1, cwd=program.home, env=program.environment()
+        "bash", "-c", shell, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=program.home, env=program.environment()
     )
     assert (await finish(process)).err == ""
 

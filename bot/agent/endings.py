@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bot.agent.commands import CommandResult
-from bot.agent.runner import RunOutcome, StopReason
+from bot.agent.runs import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
 from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState
@@ -208,7 +208,7 @@ class EndingWriter:
 
     def _promised_nothing(self, outcome: RunOutcome, request: RequestContext) -> bool:
         """Say whether a reminder was ordered, no job call succeeded, and the answer is not a question."""
-        if outcome.used["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
+        if outcome.changed["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
             return False
         texts = [item.message.text for item in outcome.turn.messages]
         return any(self._orders_reminder(text, request.zone, request.language) for text in texts)

@@ -16,7 +16,8 @@ from bot.agent.commands import Commands
 from bot.agent.endings import EndingWriter
 from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder
-from bot.agent.runner import AgentRunner, RunOutcome, RunSpec
+from bot.agent.runner import AgentRunner
+from bot.agent.runs import RunOutcome, RunSpec
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
@@ -337,8 +338,8 @@ class AgentLoop:
     def _tools_for(self, request: RequestContext) -> frozenset[str]:
         """Return the names of the tools that exist in this turn: by scope, role and chat type."""
         names = []
-        for name in self._runner.registry.tool_names:
-            tool = self._runner.registry.get(name)
+        for name in self._runner.parts.registry.tool_names:
+            tool = self._runner.parts.registry.get(name)
             if tool is None or request.scope not in tool._scopes:  # noqa: SLF001 - the name is a contract
                 continue
             if not self._policy.refusal(request.role, request.chat_type, tool.risk):

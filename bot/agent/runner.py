@@ -8,41 +8,25 @@ valid is the registry's.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from bot.access.policy import AccessPolicy
-from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.images import ImageStore
+from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
+from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
-from bot.config import LimitsSection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.faults import fault_point
-from bot.interfaces import ModelReply, ModelRequest, Provider, Steps
+from bot.interfaces import ModelReply, ModelRequest
 from bot.log import get_logger
-from bot.messages import Replay, ToolCall, Usage
-from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
-from bot.toolkit.base import Tool, ToolResult
+from bot.messages import ToolCall
+from bot.records import CallRecord, Message, Turn
 from bot.toolkit.calls import with_unique_ids
-from bot.toolkit.context import RequestContext, set_call_id, set_request
-from bot.toolkit.registry import ToolRegistry
-from bot.toolkit.results import ADVICE
+from bot.toolkit.context import RequestContext, set_request
 
-_REPEAT_LIMIT = 3  # equal call with equal result this often: stopped (tools.md 1)
-_BROKEN_LIMIT = 3  # steps in a row without one usable call
-_REFUSAL_LIMIT = 3  # refusals of the same call by a wall
 _SHRINK = 0.5  # part of the input budget used after the provider found the context too long
 
-_INTERRUPTED = (
-    "This call was interrupted when the process stopped; it may or may not have taken effect. "
-    "Check before you do it again, and tell the person if you cannot."
-)
 _CONTINUE = "[The answer was cut off by the output limit. Continue exactly where it stopped, without repeating.]"
 _ANSWER_NOW = (
     "[The limit of steps for this turn is reached; no more tools can be used. Say briefly what was done, what is "
@@ -54,90 +38,19 @@ _EMPTY = "[Your answer was empty. Answer the person in words.]"
 _log = get_logger(__name__)
 
 
-class StopReason(StrEnum):
-    """Why a run ended."""
-
-    ANSWERED = "answered"  # the model gave its final text
-    STEPS = "steps"  # the limit of steps is reached
-    REPEAT = "repeat"  # the same call kept giving the same result
-    BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
-    EMPTY = "empty"  # the model gave no text, also when asked again
-    NO_MODEL = "no_model"  # the model could not be had, or not in time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
-    """What a run needs beside its turn.
-
-    `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
-    `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
-    tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
-    """
-
-    request: RequestContext
-    system: str
-    history: Sequence[Message]
-    fresh: Sequence[Message]
-    compose: Callable[[QueuedMessage], Message]
-    tools: frozenset[str]
-    on_text: Callable[[str], None] | None = None
-    time_limit_s: float | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class RunOutcome:
-    """How a run ended. `rows` are not stored yet: the ending of the turn stores them."""
-
-    turn: Turn
-    stop: StopReason
-    text: str = ""
-    rows: list[Message] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    answered_by_tool: bool = False  # a message to this very chat stands for the final text
-    tool_words: str = ""  # what that message said
-    used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
-    culprit: str = ""  # the tool that a stop is about
-    notice: str = ""
-    error: ProviderError | None = None  # why the model could not be had
-
-
 class AgentRunner:
     """Runs turns; holds no state of any of them."""
 
-    def __init__(
-        self,
-        *,
-        provider: Provider,
-        registry: ToolRegistry,
-        steps: Steps,
-        governor: ContextGovernor,
-        policy: AccessPolicy,
-        limits: LimitsSection,
-        governor_limits: GovernorLimits,
-        offload: Callable[[RequestContext, str, str], str],
-        images: ImageStore,
-        max_output_tokens: int | None = None,
-        model: str = "",
-    ) -> None:
-        self.provider = provider
-        self.registry = registry
-        self.steps = steps
-        self.governor = governor
-        self.policy = policy
-        self.limits = limits
-        self.governor_limits = governor_limits
-        self.offload = offload
-        self.images = images
-        self.max_output_tokens = max_output_tokens
-        self.model = model
+    def __init__(self, parts: RunnerParts) -> None:
+        self.parts = parts
         self._tools_tokens: dict[tuple[int, frozenset[str]], int] = {}
 
     def tools_tokens(self, names: frozenset[str]) -> int:
         """Return the estimated tokens of these tools' definitions; counted again only when tools change."""
-        key = (self.registry.version, names)
+        key = (self.parts.registry.version, names)
         if key not in self._tools_tokens:
             self._tools_tokens = {known: count for known, count in self._tools_tokens.items() if known[0] == key[0]}
-            self._tools_tokens[key] = estimate_tools(self.registry.subset(names).get_definitions())
+            self._tools_tokens[key] = estimate_tools(self.parts.registry.subset(names).get_definitions())
         return self._tools_tokens[key]
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
@@ -163,50 +76,24 @@ class AgentRunner:
                 ProviderError(ProviderErrorKind.TIMEOUT, f"not done within {spec.time_limit_s:g} s")
             )
 
-    def _partition_tool_batches(self, calls: Sequence[_Prepared]) -> list[list[_Prepared]]:
-        """Return the calls in order, neighbours that may run side by side as one batch."""
-        batches: list[list[_Prepared]] = []
-        for call in calls:
-            if call.concurrent and batches and batches[-1][-1].concurrent:
-                batches[-1].append(call)
-            else:
-                batches.append([call])
-        return batches
-
-
-@dataclass(slots=True, kw_only=True)
-class _Prepared:
-    """One call on its way: checked, maybe already with its result."""
-
-    call: ToolCall
-    tool: Tool | None = None
-    params: dict[str, Any] = field(default_factory=dict)
-    result: ToolResult | None = None
-    recorded: bool = False
-
-    @property
-    def concurrent(self) -> bool:
-        return self.result is not None or (self.tool is not None and self.tool.concurrency_safe)
-
-    @property
-    def usable(self) -> bool:
-        return self.tool is not None
+    @staticmethod
+    def _partition_tool_batches(calls: Sequence[PreparedCall]) -> list[list[PreparedCall]]:
+        """See `bot.agent.step.partition_tool_batches`; the name is a contract."""
+        return partition_tool_batches(calls)
 
 
 class _Run:
     """The state of one run."""
 
     def __init__(self, runner: AgentRunner, turn: Turn, spec: RunSpec) -> None:
-        self._runner = runner
+        self._parts = runner.parts
         self._spec = spec
         self._messages = [*spec.history, *spec.fresh]
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
-        self._seen: Counter[tuple[str, str, str]] = Counter()
-        self._refused: Counter[tuple[str, str]] = Counter()
-        self._broken = 0
+        self._calls = StepCalls(runner.parts, spec, self._outcome)
         self._taken = {str(call.get("id")) for row in self._messages for call in row.get("tool_calls") or ()}
-        self._view = runner.registry.subset(spec.tools)
+        self._view = runner.parts.registry.subset(spec.tools)
         self._tools_tokens = runner.tools_tokens(spec.tools)
 
     async def go(self) -> RunOutcome:
@@ -214,7 +101,7 @@ class _Run:
         if outcome.turn.has_rows:
             await self._finish_open_step()
         while not outcome.culprit:
-            if outcome.turn.step >= self._runner.limits.steps_per_turn:
+            if outcome.turn.step >= self._parts.limits.steps_per_turn:
                 await self._answer_without_tools(_ANSWER_NOW, StopReason.STEPS)
                 return outcome
             reply = await self._ask()
@@ -248,24 +135,24 @@ class _Run:
             return await self._complete(nudge=nudge, tools=tools, shrink=_SHRINK)
 
     async def _complete(self, *, nudge: str, tools: bool, shrink: float) -> ModelReply:
-        runner, request = self._runner, self._spec.request
-        messages = runner.governor.prepare_for_model(
+        parts, request = self._parts, self._spec.request
+        messages = parts.governor.prepare_for_model(
             self._messages,
-            limits=runner.governor_limits,
+            limits=parts.governor_limits,
             system=self._spec.system,
             tools_tokens=self._tools_tokens if tools else 0,
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
-            model=runner.model,
+            model=parts.model,
         )
         if nudge:
             messages = [*messages, {"role": "user", "content": nudge}]
-        reply = await runner.provider.complete(
+        reply = await parts.provider.complete(
             ModelRequest(
-                messages=await runner.images.embed(messages),
+                messages=await parts.images.embed(messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
-                max_output_tokens=runner.max_output_tokens,
+                max_output_tokens=parts.max_output_tokens,
                 zone=request.zone,
                 language=request.language,
             ),
@@ -280,7 +167,7 @@ class _Run:
         """Take the final text: continued when it was cut off, asked for again when it was empty."""
         outcome = self._outcome
         text = reply.text
-        for _ in range(self._runner.limits.length_continuations):
+        for _ in range(self._parts.limits.length_continuations):
             if reply.finish_reason != "length" or not text:
                 break
             self._messages.append({"role": "assistant", "content": text})
@@ -300,10 +187,10 @@ class _Run:
 
     def _calibrate(self, reply: ModelReply) -> None:
         """Teach the token estimate what the provider counted; once a turn, so that its choices stay fixed."""
-        governor = self._runner.governor
+        governor = self._parts.governor
         estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
         if estimated and reply.usage.input_tokens:
-            governor.calibration.observe(self._runner.model, estimated, reply.usage.input_tokens)
+            governor.calibration.observe(self._parts.model, estimated, reply.usage.input_tokens)
 
     async def _answer_without_tools(self, nudge: str, stop: StopReason) -> None:
         """Ask for closing words; a provider that fails even at that leaves the text empty."""
@@ -328,150 +215,28 @@ class _Run:
         row = _assistant_row(reply.text, reply, calls)
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
-        await self._runner.steps.record_reply(self._outcome.turn, rows, calls)
+        await self._parts.steps.record_reply(self._outcome.turn, rows, calls)
         self._messages.append(row)
-        await self._carry_out([self._prepare(call, reply.finish_reason) for call in calls])
+        await self._carry_out([self._calls.prepare(call, reply.finish_reason) for call in calls])
+
+    async def _carry_out(self, prepared: list[PreparedCall]) -> None:
+        self._messages += await self._calls.carry_out(prepared)
 
     async def _finish_open_step(self) -> None:
         """Resume: run what a crash left open of the last recorded step, and recall whether it was answered."""
-        turn, outcome = self._outcome.turn, self._outcome
+        turn = self._outcome.turn
         records: list[CallRecord] = []
         for step in range(turn.step):
-            records = await self._runner.steps.calls_of(turn, step)
+            records = await self._parts.steps.calls_of(turn, step)
             self._taken.update(record.call.id for record in records)
-            outcome.used.update(
-                record.call.name for record in records if record.result is not None and not record.result.is_error
-            )
-        open_calls = await self._runner.steps.calls_of(turn, turn.step)
+            for record in records:
+                self._calls.count(self._calls.recalled(record))
+        open_calls = await self._parts.steps.calls_of(turn, turn.step)
         if open_calls:
             self._taken.update(record.call.id for record in open_calls)
-            await self._carry_out([self._recalled(record) for record in open_calls])
+            await self._carry_out([self._calls.recalled(record) for record in open_calls])
         elif records and self._messages[-1].get("role") == "tool":  # else somebody wrote after the step
-            self._note_answer([self._recalled(record) for record in records])
-
-    def _recalled(self, record: CallRecord) -> _Prepared:
-        prepared = self._prepare(record.call, "")
-        if record.result is not None:
-            stored = record.result
-            prepared.result = ToolResult(stored.text, is_error=stored.is_error, blocks=stored.blocks)
-            prepared.recorded = True
-        elif record.state is CallState.STARTED:
-            prepared.result = ToolResult.error(_INTERRUPTED)
-        return prepared
-
-    def _prepare(self, call: ToolCall, finish_reason: str) -> _Prepared:
-        """Check a call: does it exist in this turn, are its arguments valid, may this sender do it."""
-        spec, runner = self._spec, self._runner
-        if call.name in runner.registry and call.name not in spec.tools:
-            known = runner.registry.get(call.name)
-            reason = known and runner.policy.refusal(spec.request.role, spec.request.chat_type, known.risk)
-            return _Prepared(call=call, result=ToolResult.refused(f"{call.name}: {reason or 'not available here'}."))
-        tool, params, error = self._view.prepare_call(call.name, call.arguments, truncated=finish_reason == "length")
-        if tool is None or error is not None:
-            return _Prepared(call=call, result=ToolResult.error(f"{error}\n\n{ADVICE}"))
-        refusal = runner.policy.refusal(spec.request.role, spec.request.chat_type, tool.risk_for(params))
-        if refusal:
-            return _Prepared(call=call, tool=tool, params=params, result=ToolResult.refused(f"{call.name}: {refusal}."))
-        return _Prepared(call=call, tool=tool, params=params)
-
-    async def _carry_out(self, prepared: list[_Prepared]) -> None:
-        """Run the calls of a step in order, record everything, and note what must end the run."""
-        outcome, steps = self._outcome, self._runner.steps
-        for batch in self._runner._partition_tool_batches(prepared):  # noqa: SLF001 - the name is a contract
-            await self._run_batch(batch)
-            for item in batch:
-                is_last = item is prepared[-1]
-                if item.tool and item.tool.replay is Replay.ONCE and not item.recorded and not is_last:
-                    await steps.record_result(outcome.turn, self._call_result(item))
-                    item.recorded = True
-        results = [self._call_result(item) for item in prepared]
-        rows = [_tool_row(result) for result in results]
-        outcome.turn, joined = await steps.record_step(outcome.turn, results, rows, self._spec.compose)
-        fault_point("recorded")
-        self._messages += [*rows, *joined]
-        self._note_answer([] if joined else prepared)
-        self._judge(prepared)
-
-    async def _run_batch(self, batch: list[_Prepared]) -> None:
-        limit = asyncio.Semaphore(self._runner.limits.parallel_calls)
-
-        async def one(item: _Prepared) -> None:
-            async with limit:
-                await self._run_call(item)
-
-        todo = [item for item in batch if item.result is None]
-        if len(todo) == 1:
-            await self._run_call(todo[0])
-            return
-        try:
-            async with asyncio.TaskGroup() as group:
-                for item in todo:
-                    group.create_task(one(item), name=f"call {item.call.name}")
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from failed  # only the store can fail here, and the loop knows its errors
-
-    async def _run_call(self, item: _Prepared) -> None:
-        assert item.tool is not None
-        set_call_id(item.call.id)
-        if item.tool.replay is Replay.ONCE:
-            await self._runner.steps.start_call(self._outcome.turn, item.call.id)
-        fault_point("before-call")
-        result = await self._runner.registry.run(item.tool, item.params)
-        item.result = result
-        if result.blocks:
-            blocks = await self._runner.images.keep(result.blocks)
-            item.result = ToolResult(result, is_error=result.is_error, is_refused=result.is_refused, blocks=blocks)
-        fault_point("after-call")
-
-    def _call_result(self, item: _Prepared) -> CallResult:
-        result = item.result
-        assert result is not None
-        text = str(result)
-        if not item.recorded:
-
-            def write(digest: str, full: str) -> str:
-                return self._runner.offload(self._spec.request, digest, full)
-
-            text = self._runner.governor.normalize_tool_result(
-                text, item.call.name, limits=self._runner.governor_limits, write=write
-            )
-        return CallResult(call_id=item.call.id, text=text, is_error=result.is_error, blocks=result.blocks)
-
-    def _note_answer(self, prepared: Sequence[_Prepared]) -> None:
-        """Note whether the step's last call put words into this very chat that replace the final text."""
-        last = prepared[-1] if prepared else None
-        words = None
-        if last is not None and last.tool is not None and last.result is not None and not last.result.is_error:
-            words = last.tool.stands_for_answer(last.params)
-        self._outcome.answered_by_tool = words is not None
-        self._outcome.tool_words = words or ""
-
-    def _judge(self, prepared: Sequence[_Prepared]) -> None:
-        """Stop a run that goes in circles."""
-        outcome = self._outcome
-        self._broken = 0 if any(item.usable for item in prepared) else self._broken + 1
-        if self._broken >= _BROKEN_LIMIT:
-            self._stop(StopReason.BROKEN_CALL, prepared[0])
-        for item in prepared:
-            assert item.result is not None
-            if not item.result.is_error:
-                outcome.used[item.call.name] += 1
-            if item.tool is not None and item.tool.repeatable:
-                continue
-            arguments = orjson.dumps(item.params, option=orjson.OPT_SORT_KEYS, default=str).decode()
-            self._seen[item.call.name, arguments, str(item.result)] += 1
-            if item.usable and self._seen[item.call.name, arguments, str(item.result)] >= _REPEAT_LIMIT:
-                self._stop(StopReason.REPEAT, item)
-            if item.result.is_refused:
-                self._refused[item.call.name, item.call.arguments] += 1
-                if self._refused[item.call.name, item.call.arguments] >= _REFUSAL_LIMIT:
-                    self._stop(StopReason.REPEAT, item)
-
-    def _stop(self, reason: StopReason, item: _Prepared) -> None:
-        self._outcome.stop = reason
-        self._outcome.culprit = item.call.name
-        self._outcome.answered_by_tool = False
-        _log.warning("run stopped", reason=reason, tool=item.call.name)
+            self._calls.note_answer([self._calls.recalled(record) for record in records])
 
 
 def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ()) -> Message:
@@ -496,14 +261,7 @@ def _valid_json(call: ToolCall) -> str:
         return "{}"
 
 
-def _tool_row(result: CallResult) -> Message:
-    content: Any = result.text
-    if result.blocks:
-        content = [{"type": "text", "text": result.text}, *result.blocks]
-    return {"role": "tool", "tool_call_id": result.call_id, "content": content}
-
-
-def offload_to(workspace_folder: Callable[[RequestContext], Path]) -> Callable[[RequestContext, str, str], str]:
+def offload_to(workspace_folder: Callable[[RequestContext], Path]) -> Offload:
     """Return a writer that keeps full tool output in the chat's folder, named by its content."""
 
     def write(request: RequestContext, digest: str, text: str) -> str:

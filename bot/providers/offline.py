@@ -36,7 +36,7 @@ from bot.records import Message
 from bot.texts import say
 
 _CONTEXT = "\n\n[Runtime Context"
-_QUOTE = re.compile(r"\A\[Quoted message.*?\[/Quoted message\]\n\n", re.DOTALL)
+_QUOTE = re.compile(r"\A\[(Quoted|Forwarded) message.*?\[/\1 message\](?:\n\n|\Z)", re.DOTALL)
 _JOB_LINE = re.compile(r"^• (?P<title>.+) — .*\[(?P<id>job-\w+)\]$", re.MULTILINE)
 _TOOL = "cron"
 
@@ -161,8 +161,11 @@ def _text_of(row: Message) -> str:
 
 
 def _own_words(text: str) -> str:
-    """Return what the person wrote, without the quote before it and the context block after it."""
-    return _QUOTE.sub("", text.partition(_CONTEXT)[0])
+    """Return what the person wrote, without what others wrote before it and the context block after it."""
+    words = text.partition(_CONTEXT)[0]
+    while (rest := _QUOTE.sub("", words)) != words:
+        words = rest
+    return words
 
 
 def _listed_jobs(results: list[tuple[str, str]]) -> list[KnownJob] | None:

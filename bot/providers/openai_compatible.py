@@ -18,17 +18,17 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
-from urllib.parse import urlsplit
-
-import orjson
 
 from bot.clock import Clock, SystemClock
-from bot.errors import ConfigError, ProviderError, ProviderErrorKind
+from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest, Provider
+from bot.messages import clean_text
+from bot.providers.lenient_json import read_json
+from bot.providers.openai_address import CHAT_PATH, not_found_hint, refuse_unusable_key, usable_base_url
 from bot.providers.openai_dialect import Dialect, output_limit_tokens
-from bot.providers.openai_errors import Failure, clean_detail, read_failure, to_error
+from bot.providers.openai_errors import Failure, clean_detail, kind_of, read_failure, to_error
 from bot.providers.reply_reader import ReplyReader
 from bot.providers.sse_reader import SseReader
 
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 DRAIN_S = 0.1
 """How long to read on after `[DONE]`, so that the connection can serve the next call."""
 
 FINISH_GRACE_S = 2.0
 """How long to wait for usage and `[DONE]` once the endpoint said why it stopped: the reply is whole then."""
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # white space, and the byte order mark in front of it
+_SSE_BEGINNINGS = b":deir"  # a comment, or one of the fields data, event, error, id, retry
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class _Display:
     def show(self, text: str) -> None:
         if self._on_text is not None and text != self._shown:
             self._shown = text
-            self._on_text(text)
+            self._on_text(clean_text(text))
 
 
 class OpenAIProvider(Provider):
@@ -131,9 +133,9 @@ class OpenAIProvider(Provider):
         Raises:
             ConfigError: the key or the address can never work.
         """
-        self._base_url = base_url.strip() or DEFAULT_BASE_URL
+        self._base_url = usable_base_url(base_url)
         self._api_key = api_key.strip()
-        _refuse_unusable(self._base_url, self._api_key)
+        refuse_unusable_key(self._api_key)
         self._limits = limits or CallLimits()
         self._clock = clock or SystemClock()
         self._sleep = sleep
@@ -224,13 +226,18 @@ class OpenAIProvider(Provider):
         reader = ReplyReader()
         display = _Display(on_text)
         try:
-            async with watch.scope, self._answer(client, body) as response:
-                # What was asked for is not always what comes: some endpoints know only one of the two.
-                kind = response.headers.get("content-type", "")
-                if "event-stream" in kind or (on_text is not None and "json" not in kind):
-                    reply = await self._read_stream(response, reader, display, watch)
+            async with (
+                watch.scope,
+                self._answer(client, body) as response,
+                aclosing(_chunks(response)) as chunks,
+            ):
+                head = await _head(chunks)
+                # What was asked for is not always what comes, and the declared type is not always what it
+                # is: some endpoints know only one of the two, proxies rename either. The bytes tell.
+                if _looks_streamed(head, response.headers.get("content-type", "")):
+                    reply = await self._read_stream(head, chunks, reader, display, watch)
                 else:
-                    reply = await self._read_whole(response, reader, watch)
+                    reply = await self._read_whole(head, chunks, reader, watch)
         except TimeoutError as exc:
             if not reader.finished:
                 raise ProviderError(ProviderErrorKind.TIMEOUT, watch.reached()) from exc
@@ -251,7 +258,7 @@ class OpenAIProvider(Provider):
         try:
             # With `cast_to` a plain response the SDK hands it back unread, whatever its signature says.
             answer: Any = await client.post(
-                "/chat/completions",
+                CHAT_PATH,
                 cast_to=httpx2.Response,
                 content=body,
                 options={"headers": headers},
@@ -275,30 +282,38 @@ class OpenAIProvider(Provider):
         body = answer.content
         if self._api_key:
             body = body.replace(self._api_key.encode(), b"***")
-        return read_failure(answer.status_code, answer.headers, body, now_us=self._clock.now_us())
+        failure = read_failure(answer.status_code, answer.headers, body, now_us=self._clock.now_us())
+        if kind_of(failure) is ProviderErrorKind.NOT_FOUND:
+            hint = not_found_hint(self._base_url + CHAT_PATH, str(answer.url))
+            failure = replace(failure, message=f"{failure.message[:300]} ({hint})")
+        return failure
 
     def _transport_error(self, exc: Exception, *, body_began: bool) -> ProviderError:
         cause = exc.__cause__ or exc
         detail = clean_detail(f"{type(cause).__name__}: {cause}", self._api_key)
         return ProviderError(ProviderErrorKind.CUT if body_began else ProviderErrorKind.CONNECTION, detail)
 
-    async def _read_whole(self, response: httpx2.Response, reader: ReplyReader, watch: _Watch) -> ModelReply:
-        parts: list[bytes] = []
-        async with aclosing(_chunks(response)) as chunks:
-            async for chunk in chunks:
-                parts.append(chunk)
-                if chunk.strip():  # some gateways send spaces to keep the connection alive
-                    watch.sign_of_life()
+    async def _read_whole(
+        self, head: bytes, chunks: AsyncIterator[bytes], reader: ReplyReader, watch: _Watch
+    ) -> ModelReply:
+        parts = [head]
+        if head.strip():
+            watch.sign_of_life()
+        async for chunk in chunks:
+            parts.append(chunk)
+            if chunk.strip():  # some gateways send spaces to keep the connection alive
+                watch.sign_of_life()
         try:
-            body = orjson.loads(b"".join(parts))
-        except orjson.JSONDecodeError as exc:
+            body = read_json(b"".join(parts))
+        except ValueError as exc:
             shown = b"".join(parts)[:300].decode(errors="replace")
             raise ProviderError(ProviderErrorKind.MALFORMED, f"the answer is not JSON: {shown}") from exc
         return reader.read(body)
 
     async def _read_stream(
         self,
-        response: httpx2.Response,
+        head: bytes,
+        chunks: AsyncIterator[bytes],
         reader: ReplyReader,
         display: _Display,
         watch: _Watch,
@@ -306,17 +321,18 @@ class OpenAIProvider(Provider):
         import httpx2  # loaded with the SDK long before
 
         events = SseReader()
+        chunk: bytes | None = head
         try:
-            async with aclosing(_chunks(response)) as chunks:
-                async for chunk in chunks:
-                    for event in events.feed(chunk):
-                        reader.feed(event)
-                    if reader.begun:
-                        watch.sign_of_life(ending=reader.finished)
-                    display.show(reader.text)
-                    if events.done:
-                        await _drain(chunks)
-                        break
+            while chunk is not None:
+                for event in events.feed(chunk):
+                    reader.feed(event)
+                if reader.begun:
+                    watch.sign_of_life(ending=reader.finished)
+                display.show(reader.text)
+                if events.done:
+                    await _drain(chunks)
+                    break
+                chunk = await anext(chunks, None)
             for event in events.finish():
                 reader.feed(event)
         except httpx2.RequestError:
@@ -354,6 +370,24 @@ async def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         yield chunk
 
 
+async def _head(chunks: AsyncIterator[bytes]) -> bytes:
+    """Return what has come once something other than white space is there; b"" for an empty body."""
+    head = b""
+    while not head.strip(_BLANK):
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            break
+        head += chunk
+    return head
+
+
+def _looks_streamed(head: bytes, declared: str) -> bool:
+    first = head.lstrip(_BLANK)[:1]
+    if not first or first in b"{[<":
+        return False
+    return "event-stream" in declared or first in _SSE_BEGINNINGS
+
+
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
     try:
         async with asyncio.timeout(DRAIN_S):
@@ -361,15 +395,3 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 pass
     except TimeoutError:
         pass  # the endpoint keeps the answer open: the connection is closed instead of used again
-
-
-def _refuse_unusable(base_url: str, api_key: str) -> None:
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ConfigError("llm.base_url must be an address that begins with http:// or https://")
-    if not (api_key.isascii() and api_key.isprintable()):
-        raise ConfigError("llm.api_key contains a character that a key cannot have, such as a line break")

@@ -120,7 +120,8 @@ class Dialect:
                 self._ceiling = ceiling
                 self.revision += 1
                 return f"at most {ceiling} output tokens"
-        if kind_of(failure) is not ProviderErrorKind.BAD_REQUEST or not _REFUSED.search(words):
+        refusals = {ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.NOT_FOUND}
+        if kind_of(failure) not in refusals or not _REFUSED.search(words):
             return ""
         refused = self._refused_part(failure, request, stream=stream)
         if refused is None:

@@ -65,6 +65,8 @@ _KIND_BY_STATUS = {
     401: ProviderErrorKind.AUTH,
     402: ProviderErrorKind.QUOTA,
     403: ProviderErrorKind.AUTH,
+    404: ProviderErrorKind.NOT_FOUND,
+    405: ProviderErrorKind.NOT_FOUND,  # a web server that knows the path for other things
     408: ProviderErrorKind.TIMEOUT,
     409: ProviderErrorKind.SERVER,
     413: ProviderErrorKind.CONTEXT_LENGTH,
@@ -113,8 +115,8 @@ def read_failure(status: int, headers: Mapping[str, str], body: bytes, *, now_us
 
 
 def reported_error(value: Mapping[str, Any]) -> ProviderError:
-    """Return the error that a stream or a 200 answer reports under `error`."""
-    error = value.get("error")
+    """Return the error that a stream or a 200 answer reports, under `error` or as a whole."""
+    error = value.get("error", value)
     code = error.get("code") if isinstance(error, dict) else None
     failure = _from_value(code if isinstance(code, int) and code in _STATUSES else 0, dict(value))
     if not failure.status:

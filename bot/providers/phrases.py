@@ -10,6 +10,7 @@ decisions, made here:
   mail"); a single time is not ("tomorrow at 9 works for me").
 - "Cancel all reminders" names every job; so do "pause all" and "resume all".
 - A message with two requests for reminders is UNCLEAR: half of it must not be set silently.
+- An hour to be woken at is one of the morning, unless it is said otherwise.
 - Messages beyond 2,000 characters are not looked at.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -47,13 +49,15 @@ from bot.providers.phrases_scan import (
     read_sentence,
 )
 from bot.providers.phrases_schedule import schedule
-from bot.providers.phrases_when import When
+from bot.providers.phrases_when import Part, When
 
 LIMIT_CHARS = 2_000
 _ORDER_LIMIT_CHARS = 240  # who writes more than this is not just asking for a list or a cancellation
 _BARE_LIMIT_CHARS = 300  # who writes more than this after "every day" tells a story
 _WANTED_LIMIT_CHARS = 120  # a longer "cancel ..." is a story, not the name of a job
 # A frame right behind an opening quote that has words in front: somebody talks about the phrase.
+_WAKING = re.compile(r"wake me|get me up|weck|叫醒|我起")
+_EARLIEST_WAKING = 5  # "wake me at 2" ends a nap
 _QUOTED = re.compile(r"\w.*[\"'“„«「『‘]\s*$")
 _SENTENCE_END = re.compile(r"[.!?;] |[。！？；]")
 _CJK = re.compile(r"[\u3400-\u9fff]")
@@ -199,7 +203,16 @@ def _add(language: Language, text: str, scan: str, now: datetime) -> Intent | No
         return None
     if not what:
         what = next((own for pattern, own in language.own_texts if pattern.search(frame[0])), "")
-    return _intent(language, what, reading.when, now)
+    when = reading.when
+    if when is not None and _WAKING.search(frame[0]):
+        when = _in_the_morning(when)
+    return _intent(language, what, when, now)
+
+
+def _in_the_morning(when: When) -> When:
+    """Return a loose hour as that of a morning: nobody who says at ten "wake me at 7" means the evening."""
+    bare = len(when.clocks) == 1 and when.clocks[0].loose and when.part is None
+    return replace(when, part=Part.MORNING) if bare and when.clocks[0].hour >= _EARLIEST_WAKING else when
 
 
 def _place(frame: re.Match[str]) -> int:

@@ -110,7 +110,7 @@ GERMAN = Language(
         _compile(rf"\bkeine (?P<what>.*\b{_NOUN}\b.*)mehr\b"),
         _compile(
             rf"^(?:\W|{_POLITE})*(?:lösche?|loesche?|lösch|entferne?|streiche?|storniere?|canceln?|cancel"
-            rf"|verwirf|vergiss|stoppe?|beende?|brich|lass)\b"
+            rf"|verwirf|vergiss(?! (?:bitte )?nicht)|stoppe?|beende?|brich|lass)\b"
             r"(?P<what>.*?)(?:\s+(?:ab|weg|raus))?\W*$"
         ),
         _compile(

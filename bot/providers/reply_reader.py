@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply
 from bot.messages import ToolCall, Usage, clean_text, new_id
+from bot.providers.lenient_json import read_json, write_json
 from bot.providers.openai_errors import reported_error
 from bot.providers.think_tags import ThinkTags
 
@@ -112,7 +111,7 @@ class ReplyReader:
     def _take(self, chunk: Any, part: str) -> None:
         if not isinstance(chunk, dict):
             raise ProviderError(ProviderErrorKind.MALFORMED, f"expected a JSON object, got {type(chunk).__name__}")
-        if chunk.get("error"):
+        if _is_error(chunk):
             raise reported_error(chunk)
         self._take_usage(chunk.get("usage"))
         choices = chunk.get("choices")
@@ -124,8 +123,10 @@ class ReplyReader:
         if choice.get("error"):
             raise reported_error(choice)
         self._choice_seen = True
-        # A few endpoints send the whole message under `message` even in a chunk.
-        message = choice.get(part) or choice.get("message")
+        # A few endpoints send the whole message under `message` even in a chunk, others beside its last piece.
+        message = choice.get(part)
+        if message is None:
+            message = choice.get("message")
         if isinstance(message, dict):
             self._take_message(message)
         self._take_finish(choice.get("finish_reason"))
@@ -150,9 +151,11 @@ class ReplyReader:
         if isinstance(refusal, str):
             self._refusal.append(refusal)
         calls = message.get("tool_calls")
-        if isinstance(calls, list):
-            for call in calls:
+        if calls:
+            for call in calls if isinstance(calls, list) else [calls]:
                 self._take_call(call)
+        elif message.get("function_call"):  # the form before tools, which some gateways still answer in
+            self._take_call({"function": message["function_call"]})
 
     def _take_content(self, content: Any) -> None:
         if isinstance(content, str):
@@ -182,29 +185,31 @@ class ReplyReader:
         self.begun = True
         function = delta.get("function")
         if not isinstance(function, dict):
-            function = {}
+            function = delta  # flat, without the wrapping
         name = function.get("name")
         name = name if isinstance(name, str) else ""
         call_id = delta.get("id")
         call_id = call_id if isinstance(call_id, str) else ""
         arguments = _arguments(function.get("arguments"))
-        call = self._call_for(delta.get("index"), call_id, name)
+        call = self._call_for(delta.get("index"), call_id, name, arguments)
         call.id = call.id or call_id
         if name and name != call.name:
             call.name = name if name.startswith(call.name) else call.name + name
         if arguments:
             call.arguments.append(arguments)
 
-    def _call_for(self, index: Any, call_id: str, name: str) -> _Call:
+    def _call_for(self, index: Any, call_id: str, name: str, arguments: str) -> _Call:
         """Return the call that a piece belongs to; a new one when the piece begins one."""
         known: _Call | None
         if isinstance(index, int):
             known = self._by_index.get(index)
-            if known and name and _is_another(known, call_id, name):
+            if known and name and _is_another(known, call_id, name, arguments):
                 known = None
         elif call_id:
             known = next((call for call in self._calls if call.id == call_id), None)
-            if known is None and not name and self._calls and not self._calls[-1].id:
+            if known and name and _is_another(known, call_id, name, arguments):
+                known = None
+            elif known is None and not name and self._calls and not self._calls[-1].id:
                 known = self._calls[-1]
         else:
             known = None if name or not self._calls else self._calls[-1]
@@ -227,25 +232,21 @@ class ReplyReader:
         )
 
     def _whole_calls(self) -> bool:
-        for call in self._calls:
-            try:
-                orjson.loads("".join(call.arguments) or "{}")
-            except orjson.JSONDecodeError:
-                return False
-        return self.begun
+        return self.begun and all(_is_whole(call) for call in self._calls)
 
     def _usable_calls(self) -> tuple[ToolCall, ...]:
         usable = [call for call in self._calls if call.name.strip()]
         self._malformed += len(self._calls) - len(usable)
         self._calls = usable
-        return tuple(
-            ToolCall(
-                id=call.id or new_id("call-", 12),
-                name=clean_text(call.name.strip()),
-                arguments=clean_text("".join(call.arguments)),
-            )
-            for call in usable
-        )
+        taken: set[str] = set()
+        calls: list[ToolCall] = []
+        for call in usable:
+            # Two calls under one id could not be told apart when their results come.
+            call_id = call.id if call.id and call.id not in taken else new_id("call-", 12)
+            taken.add(call_id)
+            arguments = clean_text("".join(call.arguments))
+            calls.append(ToolCall(id=call_id, name=clean_text(call.name.strip()), arguments=arguments))
+        return tuple(calls)
 
     def _raise_if_declined(self, text: str, calls: tuple[ToolCall, ...]) -> None:
         refusal = "".join(self._refusal).strip()
@@ -262,17 +263,35 @@ class ReplyReader:
         return self._finish
 
 
-def _is_another(known: _Call, call_id: str, name: str) -> bool:
-    """Tell a new call under an old index, since some endpoints count every call as index 0."""
-    if call_id:
-        return bool(known.id) and call_id != known.id
-    return bool(known.arguments) and name != known.name
+def _is_another(known: _Call, call_id: str, name: str, arguments: str) -> bool:
+    """Tell a new call under an old index or id: some endpoints count every call as index 0, or name all alike."""
+    if call_id and known.id and call_id != known.id:
+        return True
+    if name == known.name:
+        # The name may come with each piece; another call begins where the arguments so far are whole already.
+        return bool(known.arguments) and arguments.lstrip().startswith("{") and _is_whole(known)
+    return not call_id and bool(known.arguments)
+
+
+def _is_whole(call: _Call) -> bool:
+    try:
+        read_json("".join(call.arguments).encode(errors="replace") or b"{}")
+    except ValueError:
+        return False
+    return True
+
+
+def _is_error(chunk: dict[str, Any]) -> bool:
+    """Say whether a chunk reports an error, in any of the shapes that endpoints have for it."""
+    if chunk.get("error") or chunk.get("object") == "error":
+        return True
+    return "choices" not in chunk and any(isinstance(chunk.get(key), str) for key in ("message", "detail"))
 
 
 def _arguments(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None else orjson.dumps(value).decode()
+    return "" if value is None else write_json(value)
 
 
 def _texts(value: Any) -> list[str]:

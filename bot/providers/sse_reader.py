@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from bot.errors import ProviderError, ProviderErrorKind
+from bot.providers.lenient_json import read_json
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Longest event read; a server that never ends its line must not fill the memory."""
@@ -58,6 +57,9 @@ class SseReader:
             self._end_event()
         elif line.startswith(b"data:"):
             yield from self._data(line[5:].strip())
+        elif line.startswith(b"error:"):
+            # No field of the standard; llama.cpp reports a failure in mid-answer this way.
+            yield {"error": _error_value(line[6:].strip())}
 
     def _data(self, data: bytes) -> Iterator[Any]:
         if data == b"[DONE]":
@@ -68,8 +70,8 @@ class SseReader:
         if not whole:
             return
         try:
-            value = orjson.loads(whole)
-        except orjson.JSONDecodeError:
+            value = read_json(whole)
+        except ValueError:
             # Only the end of the event tells broken JSON from JSON that goes on in the next data line.
             self._held = whole
             return
@@ -80,3 +82,11 @@ class SseReader:
         if self._held:
             shown = self._held[:200].decode(errors="replace")
             raise ProviderError(ProviderErrorKind.MALFORMED, f"an event that is not JSON: {shown}")
+
+
+def _error_value(data: bytes) -> Any:
+    try:
+        value = read_json(data)
+    except ValueError:
+        value = None
+    return value or data.decode(errors="replace") or "no explanation"

@@ -40,8 +40,8 @@ class _Thread(aiosqlite.Connection):
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result
 
-    async def ended(self) -> None:
-        """Return when the thread is over; it must have been told to stop."""
+    async def gone(self) -> None:
+        """Wait for the thread of a connection that could not be made: it still reports to this loop."""
         await asyncio.to_thread(self._thread.join)
 
 
@@ -185,19 +185,15 @@ def _settle(group: list[_Pending]) -> None:
 async def _connect(path: Path) -> _Thread:
     def connect() -> sqlite3.Connection:
         conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        try:
-            conn.execute("PRAGMA journal_mode = WAL")
-            conn.execute("PRAGMA foreign_keys = ON")
-        except BaseException:
-            conn.close()
-            raise
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute("PRAGMA foreign_keys = ON")
         return conn
 
     thread = _Thread(connect, iter_chunk_size=64)
     try:
         await thread
     except BaseException:
-        await thread.ended()  # it still has to tell the loop; with the loop closed that would be reported as a crash
+        await thread.gone()
         raise
     return thread
 

@@ -105,14 +105,3 @@ class SqlInbox:
             return cursor.rowcount == 1
 
         return await self._database.write(work, durable=True)
-
-    async def prune(self, *, older_than_us: int) -> int:
-        """See `Inbox.prune`."""
-
-        def work(conn: sqlite3.Connection) -> int:
-            cursor = conn.execute(
-                "DELETE FROM inbox WHERE received_us < ? AND state IN ('done', 'dropped')", (older_than_us,)
-            )
-            return cursor.rowcount
-
-        return await self._database.write(work)

@@ -86,7 +86,7 @@ class SqlOutbox:
         sql = (
             f"SELECT {columns}" + _heads(channels) + " AND ((o.state = 'queued'"
             " AND o.not_before_us <= ? AND coalesce(c.not_before_us, 0) <= ?)"
-            " OR (o.state = 'sending' AND o.lease_us < ?)) ORDER BY o.id LIMIT ?"
+            " OR (o.state = 'sending' AND o.lease_us < ?)) ORDER BY +o.id LIMIT ?"
         )
 
         def work(conn: sqlite3.Connection) -> tuple[list[OutboxRow], int | None]:

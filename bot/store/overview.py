@@ -7,6 +7,7 @@ import sqlite3
 from bot.messages import Address
 from bot.records import DeadLetter, StoreStatus
 from bot.store.database import Database
+from bot.store.maintenance import prune
 
 _DEAD_IN_STATUS = 10
 
@@ -42,6 +43,13 @@ class SqlOverview:
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """See `Overview.dead_letters`."""
         return await self._database.read(lambda conn: _dead_letters(conn, limit))
+
+    async def prune(self, *, older_than_us: int) -> int:
+        """See `Overview.prune`; other writes get their chance between the portions."""
+        total = 0
+        while removed := await self._database.write(lambda conn: prune(conn, older_than_us)):
+            total += removed
+        return total
 
 
 def _dead_letters(conn: sqlite3.Connection, limit: int) -> list[DeadLetter]:

@@ -183,6 +183,10 @@ class Tool(ABC):
         """Return what the worst outcome of this call touches; `params` are validated."""
         return self.risk
 
+    def only_looks(self, params: dict[str, Any]) -> bool:  # noqa: ARG002 - subclasses look at it
+        """Whether this call changes nothing, even if other calls of this tool do."""
+        return self.read_only
+
     def stands_for_answer(self, params: dict[str, Any]) -> str | None:  # noqa: ARG002 - subclasses look at it
         """Return the words that this call, if it succeeded, put into the turn's own chat in place of its final text.
 

@@ -79,6 +79,10 @@ class CronTool(Tool):
         """See `Tool.risk_for`: own reminders are talk; a task lets the model act later, which is a write."""
         return Risk.WRITE if params.get("kind") == "task" else Risk.TALK
 
+    def only_looks(self, params: dict[str, Any]) -> bool:
+        """See `Tool.only_looks`."""
+        return params.get("action") == "list"
+
     async def execute(self, **params: Any) -> ToolResult:
         """See the class."""
         request = current_request()

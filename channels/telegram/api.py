@@ -12,10 +12,12 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import orjson
 from telegram import Bot, InputFile, Update
 from telegram.error import (
     BadRequest,
@@ -42,6 +44,8 @@ from bot.errors import (
     SendUncertain,
 )
 from channels.telegram.errors import FileUnavailable, PollConflict
+from channels.telegram.sparse import asked_for
+from channels.telegram.updates import ALLOWED_UPDATES
 
 # Without this the SDK warns about its own use of RetryAfter each time it raises one; it reads it at each use.
 os.environ.setdefault("PTB_TIMEDELTA", "true")
@@ -50,6 +54,10 @@ _CONNECT_S = 10.0
 _CONNECTIONS = 64  # one is always taken by the long poll
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+_MAYBE_REFUSED = re.compile(rb'"ok"\s*:\s*false')
+_LOOK_BYTES = 4_096  # refusals are short; a long answer holds updates or a file
+_ERROR_STATUSES = range(400, 600)
 
 # Failures before a whole request was written: the platform cannot have acted.
 _NOT_SENT = (
@@ -88,7 +96,7 @@ class BotApi:
         self._secret = re.compile("|".join(secrets), re.IGNORECASE)
         base = api_url.rstrip("/")
         # One client for everything: a second one would load the trust store a second time (40 ms).
-        self._http = HTTPXRequest(
+        self._http = _Http(
             connection_pool_size=_CONNECTIONS,
             connect_timeout=_CONNECT_S,
             pool_timeout=_CONNECT_S,
@@ -116,12 +124,14 @@ class BotApi:
             return await self._bot.do_api_request(name, dict(params), read_timeout=timeout_s)
         except TelegramError as exc:
             raise self._mapped(exc, method) from self._harmless(exc)
+        except (LookupError, TypeError, AttributeError) as exc:  # the SDK takes a `result` for granted
+            raise SendUncertain(f"{method}: an answer without a result") from exc
 
     def parse_update(self, raw: Any) -> Update:
         """Return the SDK's view of one update; raises whatever the SDK stumbles over."""
         if not isinstance(raw, dict):
             raise TypeError(f"an update is an object, not {type(raw).__name__}")
-        return Update.de_json(raw, self._bot)
+        return Update.de_json(asked_for(raw, ALLOWED_UPDATES), self._bot)
 
     @staticmethod
     def file(content: bytes, name: str) -> InputFile:
@@ -166,7 +176,7 @@ class BotApi:
             case SdkChatMigrated():
                 return ChatMigrated(text, new_chat_id=str(exc.new_chat_id))
             case InvalidToken() | EndPointNotFound():
-                return ChannelAuthError(f"Telegram refuses the token ({method})")
+                return ChannelAuthError(f"Telegram refuses the token ({method}); check [channels.telegram] token")
             case Conflict():
                 return PollConflict(text)
             case Forbidden():
@@ -181,6 +191,38 @@ class BotApi:
             case _:
                 # A success that cannot be read: the call was very likely carried out.
                 return SendUncertain(text)
+
+
+class _Http(HTTPXRequest):
+    """The SDK's transport, for servers that know less than Telegram's and report refusals in their own way."""
+
+    async def do_request(self, url: str, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        """Return status and body; `"ok": false` decides over a status of 200.
+
+        The SDK takes every 404 for a malformed token. It may as well be an unknown method, and is one once
+        getMe, which is asked first, has passed; and from something that is no Bot API it is a gateway's.
+        """
+        status, body = await super().do_request(url, *args, **kwargs)
+        if status == HTTPStatus.OK and _MAYBE_REFUSED.search(body[:_LOOK_BYTES]):
+            status = _refused_with(body) or status
+        if status == HTTPStatus.NOT_FOUND:
+            if _refused_with(body) is None:
+                status = HTTPStatus.BAD_GATEWAY
+            elif not url.endswith("/getMe"):
+                status = HTTPStatus.BAD_REQUEST
+        return status, body
+
+
+def _refused_with(body: bytes) -> int | None:
+    """Return the status that a body's own words stand for, None when it refuses nothing."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(answer, dict) or answer.get("ok") is not False:
+        return None
+    code = answer.get("error_code")
+    return code if isinstance(code, int) and code in _ERROR_STATUSES else HTTPStatus.BAD_REQUEST
 
 
 def _network_error(exc: NetworkError, text: str) -> ChannelError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.errors import ChannelAuthError, ChannelError
+from bot.errors import ChannelAuthError, ChannelError, SendRejected
 from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
@@ -82,8 +82,12 @@ class TelegramChannel(Channel):
         """Connect and receive; ends only by an error."""
         api, _ = await self._open()
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
-        identity = BotIdentity(id=int(me["id"]), username=str(me.get("username", "")))
-        await remove_webhook(api, self._timing)
+        identity = _identity(me)
+        try:
+            await remove_webhook(api, self._timing)
+        except SendRejected as exc:
+            # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
+            _log.info("webhooks not looked at", error=str(exc))
         self._report(ChannelState.READY, "")
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
         self._poller = Poller(
@@ -160,3 +164,15 @@ class TelegramChannel(Channel):
             _log.info("telegram state", state=str(state), problem=problem)
         self.problem = problem  # before the state, whose change is announced
         self.state = state
+
+
+def _identity(me: Any) -> BotIdentity:
+    """Return who we are.
+
+    Raises:
+        ChannelError: the answer of getMe does not say it.
+    """
+    try:
+        return BotIdentity(id=int(me["id"]), username=str(me.get("username") or ""))
+    except (LookupError, TypeError, ValueError, AttributeError) as exc:
+        raise ChannelError("getMe: an answer without the bot's id; is [channels.telegram] api_url right?") from exc

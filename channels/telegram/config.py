@@ -53,6 +53,7 @@ class Timing:
     """How long the channel waits for what. Not configurable: these follow from the platform's habits."""
 
     poll_s: int = 30  # long poll; the platform allows up to 50 s
+    poll_pause_s: float = 1.0  # between two polls that a server without long polling answers with nothing
     poll_margin_s: float = 10.0  # beyond `poll_s`, a silent connection counts as dead
     call_s: float = 20.0  # any other answer
     upload_s: float = 120.0  # sending a file of up to 50 MB

@@ -181,5 +181,5 @@ def sender_of(message: Message) -> tuple[str, str]:
     if message.sender_chat is not None:
         return str(message.sender_chat.id), clean_text(message.sender_chat.effective_name or "")
     if message.from_user is not None:
-        return str(message.from_user.id), clean_text(message.from_user.full_name)
+        return str(message.from_user.id), clean_text(message.from_user.full_name or "")
     return "", ""

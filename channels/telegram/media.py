@@ -15,6 +15,7 @@ from bot.errors import ChannelError, RateLimited
 from bot.messages import Address, Attachment
 from bot.security.workspace import folder_name
 from channels.telegram.config import Timing
+from channels.telegram.errors import FileUnavailable
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
@@ -44,6 +45,8 @@ async def fetch(api: BotApi, timing: Timing, workspace: str, attachment: Attachm
     try:
         if not target.exists():
             info = await api.call("getFile", {"file_id": attachment.ref}, timeout_s=timing.call_s)
+            if not isinstance(info, dict) or not isinstance(info.get("file_path"), str):
+                raise FileUnavailable("getFile: an answer without a path", retryable=False)
             size = info.get("file_size", size)
             content = await api.download(info["file_path"], timeout_s=timing.upload_s)
             await asyncio.to_thread(_store, Path(workspace), target, content)

@@ -50,6 +50,7 @@ OFFSET_IDLE_US = 12 * 3600 * US_PER_S
 CONFLICTS_TOLERATED = 3
 
 _BATCH = 100  # the most one getUpdates returns
+_FIRST_REST_S = 0.1  # see `_rest`
 _ALBUM_LOOK_S = 0.25  # how often to look for further parts of an album
 _REMEMBERED_ALBUMS = 256
 _RAW_LIMIT = 100_000  # characters kept of an update nobody could read
@@ -134,6 +135,7 @@ class Poller:
         self._past_albums: OrderedDict[str, bool] = OrderedDict()  # was it meant for us
         self._network = Backoff(timing.retry_base_s, timing.retry_cap_s)
         self._storage = Backoff(timing.retry_base_s, timing.retry_cap_s)
+        self._idle = Backoff(_FIRST_REST_S, timing.poll_pause_s)
         self._conflicts = 0
         self._tasks: TaskGroup | None = None
         self.polled_at_s: float | None = None
@@ -188,6 +190,8 @@ class Poller:
         updates = await self._fetch()
         self._network.reset()
         self._conflicts = 0
+        if updates:
+            self._idle.reset()
         self._report(ChannelState.READY, "")
         try:
             for raw in updates:
@@ -208,7 +212,7 @@ class Poller:
             self._done.clear()
         # After a failure the first answer should come at once, to know that we are back.
         timeout_s = 0 if quick else self._timing.poll_s
-        self.polled_at_s = self._clock.monotonic_s()
+        asked_at_s = self.polled_at_s = self._clock.monotonic_s()
         result = await self._api.call(
             "getUpdates",
             {
@@ -219,10 +223,23 @@ class Poller:
             },
             timeout_s=timeout_s + self._timing.poll_margin_s,
         )
-        self.polled_at_s = self._clock.monotonic_s()
         if not isinstance(result, list):
             raise ChannelError("getUpdates: the answer is not a list")
+        if not result and not quick:
+            await self._rest(asked_at_s)
+        self.polled_at_s = self._clock.monotonic_s()
         return result
+
+    async def _rest(self, asked_at_s: float) -> None:
+        """Wait a little where an empty answer came at once: not every server holds a poll until there is news.
+
+        Short waits first, so that a conversation there stays quick.
+        """
+        left_s = self._timing.poll_pause_s - (self._clock.monotonic_s() - asked_at_s)
+        if left_s <= 0:
+            self._idle.reset()
+        else:
+            await asyncio.sleep(min(left_s, self._idle.next_s()))
 
     async def _take(self, raw: Any) -> None:
         """Handle one update; returns once it may be confirmed or is held as part of an album."""
@@ -373,7 +390,7 @@ async def remove_webhook(api: BotApi, timing: Timing) -> None:
         ChannelError: the platform did not answer or refused.
     """
     info = await api.call("getWebhookInfo", {}, timeout_s=timing.call_s)
-    if info.get("url"):
+    if isinstance(info, dict) and info.get("url"):
         _log.warning("removing the webhook, it forbids polling")
         await api.call("deleteWebhook", {"drop_pending_updates": False}, timeout_s=timing.call_s)
 

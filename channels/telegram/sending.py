@@ -29,6 +29,9 @@ PHOTO_BYTES = 10 * 1024 * 1024
 UPLOAD_BYTES = 50 * 1024 * 1024
 """Largest file a bot may send (same page)."""
 
+UNKNOWN_ID = "unknown"
+"""Stands for the id of a message that a server took without telling one: sent is sent."""
+
 _LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
 
 _PHOTO_TYPES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
@@ -204,7 +207,7 @@ class _Delivery:
             self._thread_id = None
             bare = {key: value for key, value in params.items() if key != "message_thread_id"}
             sent = await self._api.call(method, bare, timeout_s=timeout_s)
-        return str(sent["message_id"])
+        return str(sent["message_id"]) if isinstance(sent, dict) and "message_id" in sent else UNKNOWN_ID
 
 
 def _read(file: Attachment) -> bytes:

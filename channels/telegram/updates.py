@@ -126,7 +126,7 @@ def _read_press(query: CallbackQuery, me: BotIdentity, policy: GroupPolicy) -> E
         variant=query.id,
         text=clean_text(query.data),
         sender_id=str(query.from_user.id),
-        sender_name=clean_text(query.from_user.full_name),
+        sender_name=clean_text(query.from_user.full_name or ""),
         account=str(me.id),
         chat_type=chat_type,
         reply_to=str(under.message_id) if chat_type is ChatType.GROUP else "",

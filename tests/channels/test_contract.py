@@ -21,11 +21,20 @@ from bot.errors import (
 )
 from bot.interfaces import ChannelState
 from bot.messages import Button, ChatType, OutboundKind, OutboundMessage
-from tests.support.channel_harness import ChannelHarness, discover
+from tests.support.channel_harness import ChannelHarness, Feature, discover
 from tests.support.recording_intake import RecordingProgress
 
 
-@pytest.fixture(params=discover(), ids=lambda harness: harness.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test for every channel that has the features it needs."""
+    if "harness" in metafunc.fixturenames:
+        marks = metafunc.definition.iter_markers("needs")
+        needed = {feature for mark in marks for feature in mark.args}
+        fit = [harness for harness in discover() if needed <= harness.features]
+        metafunc.parametrize("harness", fit, ids=lambda harness: harness.name, indirect=True)
+
+
+@pytest.fixture
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ChannelHarness]:
     made: ChannelHarness = request.param(tmp_path)
     try:
@@ -54,6 +63,7 @@ async def test_a_message_comes_in_with_its_chat_sender_and_identity(live: Channe
     assert message.sent_us is not None
 
 
+@pytest.mark.needs(Feature.THREADS)
 async def test_a_message_in_a_thread_carries_the_thread_and_is_a_group_message(live: ChannelHarness) -> None:
     message_id = live.person_says(live.thread, "hello")
     await live.intake.wait_for_texts("hello")
@@ -78,6 +88,7 @@ async def test_messages_come_in_in_the_order_they_were_written(live: ChannelHarn
     await live.intake.wait_for_texts(*texts)
 
 
+@pytest.mark.needs(Feature.EDITS)
 async def test_an_edit_of_a_queued_message_replaces_its_text(live: ChannelHarness) -> None:
     message_id = live.person_says(live.private, "remind me at nin")
     live.person_edits(live.private, message_id, "remind me at nine")
@@ -86,6 +97,7 @@ async def test_an_edit_of_a_queued_message_replaces_its_text(live: ChannelHarnes
     assert live.intake.late_edits == []
 
 
+@pytest.mark.needs(Feature.EDITS)
 async def test_an_edit_of_an_unknown_message_is_no_new_message(live: ChannelHarness) -> None:
     message_id = live.person_says(live.private, "first")
     await live.intake.wait_for_texts("first")
@@ -104,6 +116,7 @@ async def test_what_was_said_while_the_bot_was_down_comes_in_in_order(harness: C
     await harness.intake.wait_for_texts("one", "two", "three")
 
 
+@pytest.mark.needs(Feature.REDELIVERY)
 @pytest.mark.parametrize("failure", [StoreUnavailable("disk full"), QueueFull("10000 wait")])
 async def test_what_cannot_be_stored_is_not_confirmed_and_comes_again(live: ChannelHarness, failure: Exception) -> None:
     confirmed_while_failing: list[bool] = []
@@ -116,6 +129,7 @@ async def test_what_cannot_be_stored_is_not_confirmed_and_comes_again(live: Chan
     assert live.channel.state is ChannelState.READY
 
 
+@pytest.mark.needs(Feature.THREADS)
 async def test_an_answer_replies_to_the_message_it_answers(live: ChannelHarness) -> None:
     message_id = live.person_says(live.thread, "question")
     await live.intake.wait_for_texts("question")
@@ -124,12 +138,14 @@ async def test_an_answer_replies_to_the_message_it_answers(live: ChannelHarness)
     assert (shown.text, shown.reply_to) == ("answer", message_id)
 
 
+@pytest.mark.needs(Feature.THREADS)
 async def test_a_message_for_a_thread_goes_to_that_thread(live: ChannelHarness) -> None:
     for kind in OutboundKind:
         await live.send(OutboundMessage(address=live.thread, text=f"about {kind}", kind=kind))
     assert [shown.thread_id for shown in live.shown(live.thread)] == [live.thread.thread_id] * len(OutboundKind)
 
 
+@pytest.mark.needs(Feature.PARTS)
 async def test_a_long_answer_arrives_whole_in_order_and_within_the_limit(live: ChannelHarness) -> None:
     """C022: 9,000 characters are delivered; the parts together are the original."""
     text = " ".join(f"word{number}" for number in range(2000))[: 2 * live.limit + 800]
@@ -141,6 +157,7 @@ async def test_a_long_answer_arrives_whole_in_order_and_within_the_limit(live: C
     assert [part.buttons for part in shown] == [(), (), ("More",)]
 
 
+@pytest.mark.needs(Feature.PARTS)
 async def test_parts_that_are_out_already_are_not_sent_again(live: ChannelHarness) -> None:
     text = " ".join(f"word{number}" for number in range(2000))[: 2 * live.limit + 800]
     message = OutboundMessage(address=live.private, text=text)
@@ -152,6 +169,7 @@ async def test_parts_that_are_out_already_are_not_sent_again(live: ChannelHarnes
     assert len(rest.sent_ids) == 3
 
 
+@pytest.mark.needs(Feature.MARKUP)
 async def test_markdown_of_an_answer_is_shown_as_formatting(live: ChannelHarness) -> None:
     await live.send(OutboundMessage(address=live.private, text="this is **important** 😀 and **so is this**"))
     (shown,) = live.shown(live.private)
@@ -172,17 +190,20 @@ async def test_a_blank_message_is_refused_instead_of_lost(live: ChannelHarness) 
         await live.send(OutboundMessage(address=live.private, text=" \n "))
 
 
+@pytest.mark.needs(Feature.THREADS)
 async def test_typing_is_shown_where_the_answer_will_be(live: ChannelHarness) -> None:
     await live.channel.typing(live.thread)
     assert live.typing_at() == [live.thread]
 
 
+@pytest.mark.needs(Feature.LOCKS)
 async def test_typing_where_the_bot_may_not_write_raises_nothing(live: ChannelHarness) -> None:
     live.lock_out(live.private)
     await live.channel.typing(live.private)
     assert live.shown(live.private) == []
 
 
+@pytest.mark.needs(Feature.RATE_LIMITS)
 async def test_a_rate_limit_says_how_long_to_wait(live: ChannelHarness) -> None:
     live.rate_limit(live.private, 17)
     with pytest.raises(RateLimited) as caught:
@@ -193,6 +214,7 @@ async def test_a_rate_limit_says_how_long_to_wait(live: ChannelHarness) -> None:
     assert [shown.text for shown in live.shown(live.private)] == ["later"]
 
 
+@pytest.mark.needs(Feature.LOCKS)
 async def test_a_chat_the_bot_may_not_write_in_is_gone_for_good(live: ChannelHarness) -> None:
     live.lock_out(live.private)
     with pytest.raises(ChatGone) as caught:
@@ -240,6 +262,7 @@ async def test_a_platform_that_is_down_at_start_is_waited_for(harness: ChannelHa
     await harness.intake.wait_for_texts("early")
 
 
+@pytest.mark.needs(Feature.TOKENS)
 async def test_a_refused_token_ends_the_channel_with_a_clear_error(harness: ChannelHarness) -> None:
     await harness.server_up()
     wrong = "999:not-the-right-Token"
@@ -267,6 +290,7 @@ async def test_a_closed_channel_refuses_to_send_in_a_way_that_can_be_retried(liv
     assert live.shown(live.private) == []
 
 
+@pytest.mark.needs(Feature.TOKENS)
 async def test_nothing_the_channel_says_contains_its_secret(
     live: ChannelHarness, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

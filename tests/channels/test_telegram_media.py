@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from bot.errors import RateLimited
 from bot.messages import Address, Attachment
@@ -26,7 +27,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[TelegramHarness]:
 
 
 def impatient(harness: TelegramHarness) -> TelegramChannel:
-    section = TelegramChannel.config_cls(token=harness.secret, api_url=harness.api.url)
+    section = TelegramChannel.config_cls(token=SecretStr(harness.secret), api_url=harness.api.url)
     channel = TelegramChannel.create(harness.context(section), IMPATIENT)
     harness.replace_channel(channel)
     return channel
@@ -134,3 +135,13 @@ async def test_a_rate_limit_is_no_failure_of_the_file(harness: TelegramHarness) 
 async def test_what_has_no_file_is_left_alone(harness: TelegramHarness) -> None:
     place = Attachment(kind="location", name="52.5,13.4")
     assert await fetch(harness, place) == place
+
+
+@pytest.mark.parametrize("result", [b"true", b'{"file_id":"x"}'])
+async def test_an_answer_without_a_path_is_a_reason_and_no_end_of_the_turn(
+    harness: TelegramHarness, result: bytes
+) -> None:
+    harness.api.faults.add(Fault(method="getFile", garbage=b'{"ok":true,"result":' + result + b"}"))
+    got = await fetch(harness, Attachment(kind="document", name="a.txt", ref="x"))
+    assert got.path == ""
+    assert "without a path" in got.error

@@ -221,6 +221,39 @@ async def test_a_webhook_set_by_somebody_while_polling_is_removed(harness: Teleg
         await harness.intake.wait_for(lambda: "two" in harness.intake.texts)
 
 
+@pytest.mark.parametrize(
+    "answer", [b'{"ok":false,"error_code":404,"description":"Not Found"}', b'{"ok":true,"result":true}']
+)
+async def test_a_server_without_webhooks_is_polled(harness: TelegramHarness, answer: bytes) -> None:
+    status = 404 if b"404" in answer else 0
+    harness.api.faults.add(Fault(method="getWebhookInfo", status=status, garbage=answer))
+    harness.api.user_says(5, "hello")
+    harness.start()
+    await harness.intake.wait_for_texts("hello")
+
+
+async def test_a_server_that_holds_no_poll_is_not_asked_without_a_pause(harness: TelegramHarness) -> None:
+    nothing = harness.api.faults.add(Fault(method="getUpdates", garbage=b'{"ok":true,"result":[]}', times=None))
+    async with running(harness):
+        started_s = asyncio.get_running_loop().time()
+        await harness.api.wait_for(lambda: harness.api.faults.hits(nothing) >= 5)
+        # Doubling from half of 0.1 s: no load of the machine makes four pauses shorter than this.
+        assert asyncio.get_running_loop().time() - started_s >= 0.05 + 0.1 + 0.2
+        harness.api.faults.clear()
+        harness.api.user_says(5, "hello")
+        await harness.intake.wait_for_texts("hello")
+
+
+async def test_a_bot_that_does_not_say_who_it_is_is_asked_again(harness: TelegramHarness) -> None:
+    harness.api.faults.add(Fault(method="getMe", garbage=b'{"ok":true,"result":{"first_name":"x"}}'))
+    problems: list[str] = []
+    harness.channel.on_state_change(lambda: problems.append(harness.channel.problem))
+    harness.api.user_says(5, "hello")
+    harness.start()
+    await harness.intake.wait_for_texts("hello")
+    assert "api_url" in problems[0]
+
+
 async def test_a_token_revoked_while_running_ends_the_channel(harness: TelegramHarness) -> None:
     async with running(harness):
         harness.api.token = "123:another-one"

@@ -278,9 +278,45 @@ async def test_a_request_the_platform_finds_too_large_is_final(harness: Telegram
     assert type(error) is SendRejected
 
 
-@pytest.mark.parametrize("status", [401, 404])
-async def test_a_refused_token_is_an_auth_error(harness: TelegramHarness, status: int) -> None:
-    assert isinstance(await send_into(harness, refuse("Unauthorized", status=status)), ChannelAuthError)
+async def test_a_refused_token_is_an_auth_error(harness: TelegramHarness) -> None:
+    assert isinstance(await send_into(harness, refuse("Unauthorized", status=401)), ChannelAuthError)
+
+
+async def test_a_method_the_server_does_not_know_is_refused_and_says_nothing_about_the_token(
+    harness: TelegramHarness,
+) -> None:
+    assert type(await send_into(harness, refuse("Not Found", status=404))) is SendRejected
+
+
+async def test_a_404_of_something_that_is_no_bot_api_may_be_repeated(harness: TelegramHarness) -> None:
+    page = Fault(method="sendMessage", status=404, garbage=b"<html>404 Not Found</html>")
+    error = await send_into(harness, page)
+    assert type(error) is ChannelError
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b'{"ok": false, "description": "no"}', SendRejected),
+        (b'{"ok":false,"error_code":429,"description":"slow","parameters":{"retry_after":3}}', RateLimited),
+        (b'{"ok":false,"error_code":403,"description":"Forbidden: bot was blocked by the user"}', ChatGone),
+        (b'{"ok":false,"error_code":"odd"}', SendRejected),
+        (b'{"ok":true}', SendUncertain),
+        (b"[]", SendUncertain),
+    ],
+)
+async def test_what_an_answer_says_counts_for_more_than_its_status(
+    harness: TelegramHarness, body: bytes, kind: type[ChannelError]
+) -> None:
+    assert type(await send_into(harness, Fault(method="sendMessage", garbage=body))) is kind
+
+
+@pytest.mark.parametrize("result", [b"true", b"{}"])
+async def test_a_message_taken_without_an_id_is_sent(harness: TelegramHarness, result: bytes) -> None:
+    harness.api.faults.add(Fault(method="sendMessage", garbage=b'{"ok":true,"result":' + result + b"}"))
+    progress = await harness.send(OutboundMessage(address=PRIVATE, text="hello"))
+    assert progress.sent_ids == ["unknown"]
 
 
 @pytest.mark.parametrize("fault", [bad_gateway("sendMessage"), refuse("Internal Server Error", status=500)])

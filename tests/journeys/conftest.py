@@ -39,4 +39,4 @@ async def service(tmp_path: Path, telegram: BotApi, model: OpenAIApi) -> AsyncIt
     """An installation that is not started yet; its process is gone at the end, whatever happened."""
     async with Service(tmp_path, telegram=telegram, model=model) as installed:
         yield installed
-        assert telegram.token not in installed.log.read_text(errors="replace")
+        assert telegram.token not in installed.log_text()

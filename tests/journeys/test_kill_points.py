@@ -6,6 +6,7 @@ asked what arrived, and an answer lost would be worse.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -170,25 +171,23 @@ async def test_a_message_that_kills_the_process_each_time_is_buried_and_everyone
 async def test_a_turn_in_flight_beside_a_deadly_one_is_not_buried_with_it(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
+    released = asyncio.Event()
+    slow = model.when("slow", lambda request: Reply(text="at last", hold=released))
     model.when("poison", lambda request: Reply(tool_calls=[("list_dir", {"path": "."})]))
-    asked: list[int] = []
-
-    def slow(request: dict[str, Any]) -> Reply:
-        asked.append(model.request_count)
-        return Reply(text="at last", stall_after=0) if len(asked) < 3 else Reply(text="at last")
-
-    model.when("slow", slow)
     await service.start(fault="before-call")
     telegram.user_says(BEN, "slow")
-    await model.wait_for(lambda: asked)
+    await model.wait_for(lambda: slow.hits)
     telegram.user_says(ADA, "poison")
     await service.die()
-    while not telegram.texts(ADA):
-        await service.launch(fault="before-call")
-        await telegram.wait_for(lambda: not service.running or telegram.texts(ADA))
-        if not service.running:
-            await service.die()
-    await telegram.wait_for(lambda: telegram.texts(BEN))
-    assert telegram.texts(BEN) == ["at last"]
+    await service.start(fault="before-call")
+    await service.die()
+    released.set()  # both were cut short twice now; from here each is tried alone, the older one first
+    await service.start(fault="before-call")
+    await service.die()
+    await service.start(fault="before-call")
+    await telegram.wait_for(lambda: telegram.texts(ADA) and telegram.texts(BEN))
     assert "poison" in telegram.texts(ADA)[0]
-    assert [letter["text"] for letter in (await service.status())["dead_letters"]] == ["poison"]
+    status = await service.status()
+    assert [letter["text"] for letter in status["dead_letters"]] == ["poison"]
+    # The deadly turn's trial begins the moment this answer is in the outbox, so its send may have been cut short.
+    assert telegram.texts(BEN) in (["at last"], ["at last"] * (1 + status["uncertain_sends"]))

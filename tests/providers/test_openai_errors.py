@@ -47,7 +47,7 @@ def said(message: str, **fields: Any) -> dict[str, Any]:
             K.CONTEXT_LENGTH,
         ),
         (429, said("Rate limit: too many tokens per minute, try again in 7s"), K.RATE_LIMIT),
-        (404, said("The model `x` does not exist", code="model_not_found"), K.BAD_REQUEST),
+        (404, said("The model `x` does not exist", code="model_not_found"), K.NOT_FOUND),
         (408, b"", K.TIMEOUT),
         (413, b"", K.CONTEXT_LENGTH),
         (500, said("The server had an error"), K.SERVER),

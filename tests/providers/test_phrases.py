@@ -96,6 +96,11 @@ _PIECES = (
         (9, "下午3点提醒我开会", at("2026-11-29T15:00", "开会")),
         (9, "3点提醒我开会", at("2026-11-29T15:00", "开会")),
         (1, "remind me at 2 at night to look up", at("2026-11-29T02:00", "look up")),
+        (10, "wake me up at 7", at("2026-11-30T07:00", "Wake up")),
+        (10, "wake me up at 7 pm", at("2026-11-29T19:00", "Wake up")),
+        (13, "wake me at 2", at("2026-11-29T14:00", "Wake up")),
+        (10, "weck mich um 7", at("2026-11-30T07:00", "Aufwachen")),
+        (10, "7点叫醒我", at("2026-11-30T07:00", "起床")),
     ],
 )
 def test_a_time_without_a_day_depends_on_the_hour_it_is_said(hour: int, said: str, meant: Intent) -> None:
@@ -142,6 +147,12 @@ def test_slashes_are_month_first_in_english_and_day_first_in_german() -> None:
 )
 def test_a_sentence_about_a_job_asks_for_the_list_first(said: str) -> None:
     assert understand(said, now=NOW) == NeedJobs()
+
+
+@pytest.mark.parametrize("said", ["vergiss nicht {}", "vergiss nicht, {}", "vergiss bitte nicht {}"])
+def test_not_to_forget_something_is_no_order_to_forget_it(said: str) -> None:
+    sentence = said.format("mich morgen um 9 ans Wasser zu erinnern")
+    assert understand(sentence, now=NOW, language="de", jobs=JOBS) == at("2026-11-30T09:00", "Wasser")
 
 
 def test_nothing_is_found_when_there_are_no_jobs() -> None:

@@ -13,6 +13,7 @@ from asyncio import Task
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,9 +35,23 @@ class Shown:
     buttons: tuple[str, ...] = ()
 
 
+class Feature(StrEnum):
+    """What a platform may lack. A test that needs it runs only for those that have it."""
+
+    THREADS = "threads"  # groups with threads, and replies to a message
+    EDITS = "edits"  # people can change a message
+    REDELIVERY = "redelivery"  # what was not confirmed comes again
+    PARTS = "parts"  # a message has a longest length
+    MARKUP = "markup"  # the platform takes formatting from the channel
+    RATE_LIMITS = "rate_limits"  # the platform asks to wait
+    LOCKS = "locks"  # the bot can be shut out of a chat
+    TOKENS = "tokens"  # the platform wants a secret
+
+
 class ChannelHarness(ABC):
     """A channel beside a loopback platform, with a private chat and a group that has a thread."""
 
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     name: ClassVar[str]
     limit: ClassVar[int]  # length of one message, in the platform's unit
     secret: ClassVar[str]  # the token, which must never be shown

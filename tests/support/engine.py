@@ -22,6 +22,7 @@ from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
+from bot.agent.runs import RunnerParts
 from bot.bus import LocalSignal, MessageBus
 from bot.config import JobsSection, LimitsSection
 from bot.delivery import Delivery
@@ -132,6 +133,7 @@ class Rig:
         self.clock = setup.clock
         self.ended: list[list[str]] = []
         self.restarts = 0
+        self.crashed = asyncio.Event()
         self._numbers = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         limits = setup.limits
@@ -184,21 +186,23 @@ class Rig:
     def _build_runner(self) -> AgentRunner:
         limits = self.setup.limits
         return AgentRunner(
-            provider=self.setup.provider,
-            registry=self.registry,
-            steps=self.store.steps,
-            governor=ContextGovernor(),
-            policy=self.policy,
-            limits=limits,
-            governor_limits=GovernorLimits(
-                context_window_tokens=self.setup.window_tokens,
-                max_output_tokens=4_096,
-                replay_tokens=limits.replay_tokens,
-                tool_result_chars=limits.tool_result_chars,
-                preview_chars=limits.preview_chars,
-            ),
-            offload=offload_to(lambda request: chat_files(self.workspace, request).root),
-            images=ImageStore(self.setup.folder / "media"),
+            RunnerParts(
+                provider=self.setup.provider,
+                registry=self.registry,
+                steps=self.store.steps,
+                governor=ContextGovernor(),
+                policy=self.policy,
+                limits=limits,
+                governor_limits=GovernorLimits(
+                    context_window_tokens=self.setup.window_tokens,
+                    max_output_tokens=4_096,
+                    replay_tokens=limits.replay_tokens,
+                    tool_result_chars=limits.tool_result_chars,
+                    preview_chars=limits.preview_chars,
+                ),
+                offload=offload_to(lambda request: chat_files(self.workspace, request).root),
+                images=ImageStore(self.setup.folder / "media"),
+            )
         )
 
     def _build_loop(self) -> AgentLoop:
@@ -247,20 +251,39 @@ class Rig:
 
     async def stop(self) -> None:
         """Shut down in order, as the roof does."""
-        for name in ("scheduler", "loop", "delivery"):
-            if task := self._tasks.pop(name, None):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        if self.crashed.is_set():
+            await self.crash()
+            return
+        await self._end("scheduler")
+        await self.stop_loop()
+        await self._end("delivery")
         await self.store.close()
+
+    async def stop_loop(self) -> None:
+        """Begin no more turns and let running ones end, up to the grace."""
+        await self._end("loop")
+
+    async def _end(self, name: str) -> None:
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def crash(self) -> None:
         """End without a single further write, as a killed process does."""
         await self.store.close()
         tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
+        for _ in range(2):  # the first begins an orderly end, which waits for turns; the second cuts it short
+            for task in tasks:
+                task.cancel()
+            await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def die(self) -> None:
+        """Crash from inside of a tool or a model call, which never returns."""
+        await self.store.close()
+        self.crashed.set()
+        await asyncio.Event().wait()
 
     # --- people
 
@@ -314,6 +337,11 @@ class Rig:
         """Wait until as many messages are in a chat, then compare them."""
         await self.until(lambda: len(self.channel.texts(chat, thread)) >= len(texts))
         assert self.channel.texts(chat, thread) == list(texts)
+
+    async def texts_count(self, count: int, *, chat: str = "c1", thread: str | None = None) -> list[str]:
+        """Wait until so many messages are in a chat, and return them."""
+        await self.until(lambda: len(self.channel.texts(chat, thread)) >= count)
+        return self.channel.texts(chat, thread)
 
     async def asks(self, text: str, **fields: Any) -> str:
         """Let a person write, and return the next message in that chat."""

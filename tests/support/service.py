@@ -86,11 +86,13 @@ class Service:
         self.wrapper = tuple(wrapper)
         self.notified: list[str] = []
         self._bell = Bell()
+        self._servers = [server for server in (telegram, model) if server is not None]
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[int] | None = None
         self._transport: asyncio.DatagramTransport | None = None
         self._address = f"dutiful-test-{uuid.uuid4().hex}"
         folder.mkdir(parents=True, exist_ok=True)
+        self.sections: Mapping[str, Mapping[str, Any]] = {}  # what the configuration file says now
         self.configure(_defaults(self.data_dir, telegram, model), sections or {})
 
     def configure(self, *layers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -104,6 +106,7 @@ class Service:
             lines.append(f"[{name}]")
             lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]  # TOML's own spelling of these
         self.config.write_text("\n".join(lines) + "\n")
+        self.sections = merged
 
     # --- life
 
@@ -144,7 +147,8 @@ class Service:
 
     async def _watch_exit(self, process: asyncio.subprocess.Process) -> int:
         code = await process.wait()
-        self._bell.ring()
+        for bell in (self._bell, *(server.bell for server in self._servers)):
+            asyncio.get_running_loop().call_soon(bell.ring)  # once `running` says so
         return code
 
     async def _spawn(self, *arguments: str, env: Mapping[str, str], **streams: Any) -> asyncio.subprocess.Process:
@@ -243,12 +247,15 @@ class Service:
 
     def health_port(self) -> int:
         """Return the port of `[server] listen`."""
-        line = next(line for line in self.config.read_text().splitlines() if line.startswith("listen"))
-        return int(line.rpartition(":")[2].strip('"'))
+        return int(str(self.sections["server"]["listen"]).rpartition(":")[2])
+
+    def log_text(self) -> str:
+        """Return what the service wrote to standard error in all its starts."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def tail(self, limit_chars: int = 4_000) -> str:
-        """Return the end of what the service wrote to standard error."""
-        return self.log.read_text(errors="replace")[-limit_chars:] if self.log.exists() else ""
+        """Return the end of `log_text`, for failure messages."""
+        return self.log_text()[-limit_chars:]
 
 
 def free_port() -> int:
@@ -263,7 +270,7 @@ def _defaults(data_dir: Path, telegram: BotApi | None, model: OpenAIApi | None) 
     sections: dict[str, dict[str, Any]] = {
         "bot": {"data_dir": str(data_dir), "timezone": "Europe/Berlin"},
         "server": {"listen": "off"},
-        "log": {"level": "debug", "format": "json"},
+        "log": {"format": "json"},
     }
     if model is not None:
         sections["llm"] = {"base_url": model.url, "model": "test-model"}

@@ -1,0 +1,87 @@
+"""What a run of a turn is given and what comes of it: values shared by the loop, the runner and its steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bot.access.policy import AccessPolicy
+from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.images import ImageStore
+from bot.config import LimitsSection
+from bot.errors import ProviderError
+from bot.interfaces import Provider, Steps
+from bot.messages import Usage
+from bot.records import Message, QueuedMessage, Turn
+from bot.toolkit.context import RequestContext
+from bot.toolkit.registry import ToolRegistry
+
+Offload = Callable[[RequestContext, str, str], str]
+"""Keeps a tool's full output (request, digest, text) where `read_file` finds it; returns the path to say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerParts:
+    """What every run works with; the same for the life of the process."""
+
+    provider: Provider
+    registry: ToolRegistry
+    steps: Steps
+    governor: ContextGovernor
+    policy: AccessPolicy
+    limits: LimitsSection
+    governor_limits: GovernorLimits
+    offload: Offload
+    images: ImageStore
+    max_output_tokens: int | None = None
+    model: str = ""
+
+
+class StopReason(StrEnum):
+    """Why a run ended."""
+
+    ANSWERED = "answered"  # the model gave its final text
+    STEPS = "steps"  # the limit of steps is reached
+    REPEAT = "repeat"  # the same call kept giving the same result
+    BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
+    EMPTY = "empty"  # the model gave no text, also when asked again
+    NO_MODEL = "no_model"  # the model could not be had, or not in time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What a run needs beside its turn.
+
+    `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
+    `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
+    tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
+    """
+
+    request: RequestContext
+    system: str
+    history: Sequence[Message]
+    fresh: Sequence[Message]
+    compose: Callable[[QueuedMessage], Message]
+    tools: frozenset[str]
+    on_text: Callable[[str], None] | None = None
+    time_limit_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended. `rows` are not stored yet: the ending of the turn stores them."""
+
+    turn: Turn
+    stop: StopReason
+    text: str = ""
+    rows: list[Message] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    answered_by_tool: bool = False  # a message to this very chat stands for the final text
+    tool_words: str = ""  # what that message said
+    used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
+    changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look
+    culprit: str = ""  # the tool that a stop is about
+    notice: str = ""
+    error: ProviderError | None = None  # why the model could not be had

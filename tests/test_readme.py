@@ -1,0 +1,107 @@
+"""What the README says is so: its two lines, its tables, its settings."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import typer.main
+
+from bot.cli import app
+from bot.config import LlmSection
+from bot.parts import config_sections
+from bot.toolkit.loader import ToolLoader
+from bot.toolkit.registry import ToolRegistry
+from tests.support.contexts import tool_context
+from tests.support.program import Program
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+VENV = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.lock"
+SET_UP = f"{VENV} && .venv/bin/pip install -q --no-deps -e . && "
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def table_keys(text: str) -> list[str]:
+    return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
+
+
+def test_the_quick_start_is_two_command_lines() -> None:
+    blocks = re.findall(r"```\n(.*?)```", section("Quick start"), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith("› ")]
+    assert lines == [f"{SET_UP}.venv/bin/dutiful chat", f"{SET_UP}.venv/bin/python -m pytest"]
+
+
+def test_ci_runs_the_second_line() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    pattern = re.search(r"grep -m 1 -E '(.*)' README.md", script)
+    assert pattern is not None
+    (line,) = [line for line in README.splitlines() if re.search(pattern[1], line)]
+    assert line == f"{SET_UP}.venv/bin/python -m pytest"
+
+
+def test_the_commands_listed_are_those_there_are() -> None:
+    group = typer.main.get_command(app)
+    names = set(group.commands) - {"jobs"}  # type: ignore[attr-defined]
+    names |= {f"jobs {name}" for name in group.commands["jobs"].commands}  # type: ignore[attr-defined]
+    listed = {
+        re.sub(r" [A-Z-].*| -m.*", "", entry.removeprefix("dutiful "))
+        for entry in table_keys(section("Commands"))
+        if entry.startswith("dutiful ") and entry != "dutiful --version"
+    }
+    assert listed == names
+
+
+async def test_the_slash_commands_listed_are_those_that_help_lists(tmp_path: Path) -> None:
+    listed = [entry.split()[0] for entry in table_keys(section("In a chat")) if entry[0] == "/"]
+    program = Program(tmp_path)
+    program.configure()
+    helped = await program.run("chat", "-m", "/help")
+    assert listed == re.findall(r"^(/\w+) — ", helped.out, re.MULTILINE)
+
+
+async def test_the_tools_listed_are_those_there_are_with_their_risk(tmp_path: Path) -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\w+)", section("In a chat"), re.MULTILINE))
+    registry = ToolRegistry()
+    async with tool_context(tmp_path) as context:
+        ToolLoader().load(context, registry)
+    assert rows == {name: str(tool.risk) for name in registry.tool_names if (tool := registry.get(name)) is not None}
+
+
+def test_the_settings_for_telegram_are_valid() -> None:
+    block = re.search(r"```toml\n(.*?)```", section("Telegram"), re.DOTALL)
+    assert block is not None
+    values = tomllib.loads(re.sub(r"^   ", "", block[1], flags=re.MULTILINE).replace("env:TELEGRAM_BOT_TOKEN", "1:a"))
+    checked = config_sections()["channels.telegram"].model_validate(values["channels"]["telegram"])
+    assert checked.model_dump()["allow_from"] == ["111", "222"]
+
+
+def test_the_settings_for_models_are_valid() -> None:
+    rows = re.findall(r"^\| [A-Zlv].*? \| (.*) \|$", section("A model"), re.MULTILINE)
+    pairs = [dict(re.findall(r'`(\w+) = "([^"]+)"`', row)) for row in rows]
+    assert len(pairs) == 5
+    for values in pairs:
+        assert values.keys() <= LlmSection.model_fields.keys()
+        if "base_url" in values:
+            assert LlmSection(base_url=values["base_url"]).provider == "openai"
+
+
+def test_every_file_the_readme_names_exists() -> None:
+    named = set(re.findall(r"\]\(([^)#]+)\)", README)) | set(re.findall(r"`(deploy/[\w./-]+|tests/[\w.]+/)`", README))
+    assert "deploy/RUNBOOK.md" in named
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_lock_file_names_versions_and_hashes_and_no_place() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    assert not re.search(r"://|^--|^-|@ ", text, re.MULTILINE)
+    names = re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    missing = {re.split(r"[^\w.-]", line)[0].lower().replace(".", "-") for line in wanted} - set(names)
+    assert missing == set()
+    assert text.count("--hash=sha256:") > len(names)
