@@ -26,7 +26,7 @@ from bot.config import Config
 from bot.control import ControlServer
 from bot.delivery import Delivery
 from bot.desk import ControlDesk
-from bot.errors import ConfigError, StoreUnavailable
+from bot.errors import ConfigError, StoreError, StoreUnavailable
 from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
 from bot.jobs import JobDesk
 from bot.lock import DataLock
@@ -274,7 +274,11 @@ class Engine:
         self.stopping.set()
 
     async def serve(self) -> int:
-        """Run until `stop`, then shut down in order; returns the exit code."""
+        """Run until `stop`, then shut down in order; returns the exit code.
+
+        Raises:
+            StoreError: the database turned out to be damaged.
+        """
         try:
             await self.control.start()
             if self.health is not None:
@@ -287,6 +291,13 @@ class Engine:
                 await self.stopping.wait()
                 notify("STOPPING=1")
                 await self._wind_down()
+        except* StoreError as exc:
+            # A damaged file meets every part that looks into it; one sentence says it all.
+            error: BaseException = exc
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            advice = "" if isinstance(error, StoreUnavailable) else "; restore a backup (see deploy/RUNBOOK.md)"
+            raise StoreError(f"{error}{advice}") from None
         finally:
             await self.close()
         return self.exit_code

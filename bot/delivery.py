@@ -154,7 +154,7 @@ class Delivery:
                 _log.warning("send is uncertain a second time, not repeated", error=str(exc))
                 await progress.sent(_UNKNOWN, more=True)  # and on with the parts behind it
             except ChannelError as exc:
-                await self._failed(row, exc, progress)
+                await self._failed(row, exc)
                 return
         ending = self._outbox.settle(row.id, progress.sent_ids, uncertain=not progress.is_known)
         more = await asyncio.shield(ending)
@@ -183,8 +183,8 @@ class Delivery:
         self._bus.ring(Topic.OUTBOUND)
         return False
 
-    async def _failed(self, row: OutboxRow, exc: ChannelError, progress: _Progress) -> None:
-        """Do what the error's class says; parts that are out are kept."""
+    async def _failed(self, row: OutboxRow, exc: ChannelError) -> None:
+        """Do what the error's class says; parts that are out are committed already."""
         address = row.message.address
         if isinstance(exc, ChatMigrated):
             await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)

@@ -55,6 +55,10 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
+_PICTURE_SCHEMES = ("data:image/", "https://", "http://", "file:///")
+"""A file is read, and its bytes put in its place, once the request is complete (`bot/agent/images.py`)."""
+
+
 def as_text(value: Any) -> str:
     """Return any JSON-like value as clean text: strings as they are, the rest as JSON or `str`."""
     if type(value) is str and value.isascii() and "\x00" not in value:
@@ -73,7 +77,7 @@ def as_text(value: Any) -> str:
 def _picture(block: Mapping[str, Any]) -> Row | None:
     image = block.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
-    if not isinstance(url, str) or not url.isascii() or not url.startswith(("data:image/", "https://", "http://")):
+    if not isinstance(url, str) or not url.isascii() or not url.startswith(_PICTURE_SCHEMES):
         return None
     detail = image.get("detail") if isinstance(image, dict) else None
     if isinstance(image, dict) and len(image) == 1 and len(block) == 2:  # noqa: PLR2004 - type and image_url

@@ -226,5 +226,6 @@ class StepCalls:
 def _tool_row(result: CallResult) -> Message:
     content: Any = result.text
     if result.blocks:
-        content = [{"type": "text", "text": result.text}, *result.blocks]
+        pictures = [block for block in result.blocks if str(block.get("text") or "\0") not in result.text]
+        content = [{"type": "text", "text": result.text}, *pictures]  # the text has the words of the blocks already
     return {"role": "tool", "tool_call_id": result.call_id, "content": content}

@@ -217,9 +217,7 @@ def test_huge_arguments_give_way_as_valid_json() -> None:
     huge = call("w", "write_file", '{"content": "' + "text " * 20_000 + '"}')
     kept = snip_history([user("go"), calls(huge), result("w", "written")], LIMITS, budget=500)
     assert violations(kept) == []
-    assert (
-        kept[1]["tool_calls"][0]["function"]["arguments"] == '{"left_out":"100,015 characters of arguments"}'
-    )
+    assert kept[1]["tool_calls"][0]["function"]["arguments"] == '{"left_out":"100,015 characters of arguments"}'
     assert kept[2] == result("w", "written")
 
 

@@ -171,9 +171,7 @@ def test_c053_missing_ids_are_made_once_and_used_on_both_sides() -> None:
     ids = [item["id"] for item in governed[1]["tool_calls"]]
     assert ids[2] == "given"
     assert ids[0] != ids[1]
-    assert [(row["tool_call_id"], row["content"]) for row in governed[2:]] == list(
-        zip(ids, "ABC", strict=True)
-    )
+    assert [(row["tool_call_id"], row["content"]) for row in governed[2:]] == list(zip(ids, "ABC", strict=True))
     assert governed == prepared(rows)
     assert rows[2]["tool_call_id"] == ""
 
@@ -263,9 +261,7 @@ def test_a_providers_own_fields_go_back_on_calls_too_if_they_can_be_sent() -> No
     signed = {**call("a"), "extra_content": {"signature": "s"}, "broken": {"bad": "\ud800"}}
     row = {**calls(signed), "reasoning_details": [{"text": "hm"}], "broken": ["\ud800"]}
     fields = ["extra_content", "reasoning_details", "broken"]
-    governed = ContextGovernor().prepare_for_model(
-        [user("go"), row, result("a")], limits=LIMITS, replay_fields=fields
-    )
+    governed = ContextGovernor().prepare_for_model([user("go"), row, result("a")], limits=LIMITS, replay_fields=fields)
     assert governed[1]["reasoning_details"] == [{"text": "hm"}]
     assert governed[1]["tool_calls"][0] == {**call("a"), "extra_content": {"signature": "s"}}
     assert "broken" not in governed[1]

@@ -50,18 +50,10 @@ def test_pictures_cost_by_their_size_in_every_common_format() -> None:
     png = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 600, 500) + b"\x08\x06\x00\x00\x00"
     gif = b"GIF89a" + struct.pack("<HH", 600, 500) + b"\x00" * 6
     webp = b"RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00" + b"\x57\x02\x00" + b"\xf3\x01\x00"
-    lossless = (
-        b"RIFF\x00\x00\x00\x00WEBPVP8L\x00\x00\x00\x00\x2f" + struct.pack("<I", 599 | 499 << 14) + b"\x00" * 6
-    )
-    lossy = b"RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a" + struct.pack(
-        "<HH", 600, 500
-    )
+    lossless = b"RIFF\x00\x00\x00\x00WEBPVP8L\x00\x00\x00\x00\x2f" + struct.pack("<I", 599 | 499 << 14) + b"\x00" * 6
+    lossy = b"RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a" + struct.pack("<HH", 600, 500)
     jpeg = (
-        b"\xff\xd8\xff\xe0\x00\x10"
-        + b"J" * 14
-        + b"\xff\xff\xc0\x00\x11\x08"
-        + struct.pack(">HH", 500, 600)
-        + b"\x03"
+        b"\xff\xd8\xff\xe0\x00\x10" + b"J" * 14 + b"\xff\xff\xc0\x00\x11\x08" + struct.pack(">HH", 500, 600) + b"\x03"
     )
     for kind, head in (
         ("png", png),
@@ -85,9 +77,7 @@ def test_pictures_cost_by_their_size_in_every_common_format() -> None:
 
 
 def test_the_bytes_of_a_picture_do_not_count_as_text() -> None:
-    url = _data_url(
-        "png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 100, 100) + b"z" * 900_000
-    )
+    url = _data_url("png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 100, 100) + b"z" * 900_000)
     message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
     assert estimate_message(message) == 4 + 85
 
@@ -98,15 +88,9 @@ def test_calls_and_replayed_fields_count() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "write_file", "arguments": arguments}}
     with_call = estimate_message({"role": "assistant", "content": "x", "tool_calls": [call]})
     assert with_call - bare > 200
-    assert (
-        estimate_message({"role": "assistant", "content": "x", "reasoning_content": "deep " * 100})
-        > bare + 90
-    )
+    assert estimate_message({"role": "assistant", "content": "x", "reasoning_content": "deep " * 100}) > bare + 90
     assert estimate_tools([]) == 0
-    assert (
-        estimate_tools([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])
-        > 15
-    )
+    assert estimate_tools([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]) > 15
 
 
 def test_calibration_approaches_what_is_reported_and_stays_bounded() -> None:

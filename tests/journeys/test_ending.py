@@ -9,7 +9,7 @@ from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 from tests.support.service import Service
 
-ADA = 111
+ADA, BEN = 111, 222
 
 
 async def test_a_turn_that_ends_within_the_grace_is_answered_before_the_process_goes(
@@ -100,13 +100,15 @@ async def test_restart_happens_once_although_its_update_is_delivered_again(teleg
     assert service.running
 
 
-async def test_only_an_owner_may_restart(telegram: BotApi, service: Service) -> None:
+async def test_only_an_owner_may_restart_whatever_others_call_themselves(telegram: BotApi, service: Service) -> None:
+    service.configure(service.sections, {"access": {"owners": [f"telegram:{ADA}"]}})
     await service.start()
-    telegram.user_says(ADA, "/restart")
-    telegram.user_says(ADA, "still here?")
-    await telegram.wait_for(lambda: len(telegram.texts(ADA)) == 2)
-    assert telegram.texts(ADA)[1] == "still here?"
-    assert service.running
+    for text in ("/restart", "still here?"):
+        telegram.user_says(BEN, text, user_id=BEN, first_name=str(ADA))
+    await telegram.wait_for(lambda: len(telegram.texts(BEN)) == 2)
+    refusal, answer = telegram.texts(BEN)
+    assert "owner" in refusal
+    assert answer == "still here?"
 
 
 async def test_a_second_service_on_the_same_data_ends_with_one_clear_error(telegram: BotApi, service: Service) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.errors import StoreError
 from bot.store.store import SqlStore
 from tests.support.clock import FakeClock
 
@@ -32,3 +33,23 @@ async def test_a_start_that_is_cancelled_leaves_no_thread_at_work_behind(tmp_pat
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
         assert not thread.is_alive()
+
+
+def test_a_file_that_is_no_database_is_one_error_and_leaves_no_thread_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dutiful.db"
+    path.write_bytes(b"junk" * 1_000)
+    crashes: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", crashes.append)
+    before = set(threading.enumerate())
+
+    async def open_it() -> None:
+        await SqlStore.open(path, FakeClock(), exclusive=True)
+
+    for _ in range(20):  # whether a thread outlives its loop is a race
+        with pytest.raises(StoreError, match="not a database"):
+            asyncio.run(open_it())
+        for thread in set(threading.enumerate()) - before:
+            thread.join(10)
+    assert crashes == []

@@ -254,12 +254,20 @@ class Rig:
         if self.crashed.is_set():
             await self.crash()
             return
-        for name in ("scheduler", "loop", "delivery"):
-            if task := self._tasks.pop(name, None):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        await self._end("scheduler")
+        await self.stop_loop()
+        await self._end("delivery")
         await self.store.close()
+
+    async def stop_loop(self) -> None:
+        """Begin no more turns and let running ones end, up to the grace."""
+        await self._end("loop")
+
+    async def _end(self, name: str) -> None:
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def crash(self) -> None:
         """End without a single further write, as a killed process does."""

@@ -20,9 +20,7 @@ class ScriptedProvider(Provider):
         self.requests: list[ModelRequest] = []
         self.warmed = self.closed = False
 
-    async def complete(
-        self, request: ModelRequest, on_text: Callable[[str], None] | None = None
-    ) -> ModelReply:
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         self.requests.append(request)
         outcome = self.outcomes[0] if len(self.outcomes) == 1 else self.outcomes.pop(0)
         if isinstance(outcome, ProviderError):

@@ -14,9 +14,7 @@ from tests.support.tools import MadeTool, registry_with
 NAMES = st.sampled_from(["a", "b", "arguments", "x/y", "~", "", "ä", "$ref", "type"])
 TYPES = st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"])
 PATTERNS = st.sampled_from(["^a", "b$", ".*", "(a+)+$", "^(?=a)", r"(a)\1", "[", "\\d", ""])
-REFERENCES = st.sampled_from(
-    ["#", "#/$defs/a", "#/$defs/b", "#a", "#/properties/a", "#/nowhere", "http://[", "b", "%"]
-)
+REFERENCES = st.sampled_from(["#", "#/$defs/a", "#/$defs/b", "#a", "#/properties/a", "#/nowhere", "http://[", "b", "%"])
 
 SCALARS = (
     st.none()
@@ -24,22 +22,15 @@ SCALARS = (
     | st.integers()
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(
-        ["1", "3.0", "true", "no", "[1]", '{"a": "1"}', "{", "a" * 40, "\ud800", 10**400, 2**64]
-    )
+    | st.sampled_from(["1", "3.0", "true", "no", "[1]", '{"a": "1"}', "{", "a" * 40, "\ud800", 10**400, 2**64])
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(NAMES | st.text(max_size=4), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | st.text(max_size=4), inner, max_size=4),
     max_leaves=20,
 )
 ODDITIES = (
-    st.binary(max_size=4)
-    | st.tuples(st.integers())
-    | st.builds(object)
-    | st.dictionaries(st.integers(), st.none())
+    st.binary(max_size=4) | st.tuples(st.integers()) | st.builds(object) | st.dictionaries(st.integers(), st.none())
 )
 
 
@@ -107,9 +98,7 @@ DRAFTS = st.sampled_from(
     ]
 )
 SCHEMAS: st.SearchStrategy[Any] = st.recursive(st.booleans() | st.just({}), _schemas, max_leaves=12)
-ROOTS = st.builds(
-    lambda draft, schema: {**draft, **schema} if isinstance(schema, dict) else schema, DRAFTS, SCHEMAS
-)
+ROOTS = st.builds(lambda draft, schema: {**draft, **schema} if isinstance(schema, dict) else schema, DRAFTS, SCHEMAS)
 ARGUMENTS = (
     VALUES
     | st.dictionaries(NAMES, VALUES, max_size=5)

@@ -48,9 +48,7 @@ def test_arguments_as_deep_as_allowed_are_checked() -> None:
     assert prepare(schema, nested(MAX_DEPTH - 1, [1]))[1] is not None
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' + "[" * 5_000 + "]" * 5_000 + "}"]
-)
+@pytest.mark.parametrize("text", ['{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' + "[" * 5_000 + "]" * 5_000 + "}"])
 def test_json_text_nested_too_deeply_is_an_error(text: str) -> None:
     _, error = prepare({}, text)
     assert error is not None
@@ -72,9 +70,7 @@ def test_arguments_that_share_parts_many_times_over_are_an_error() -> None:
     assert f"more than {MAX_VALUES} values" in error
 
 
-@pytest.mark.parametrize(
-    "number", [10**400, -(10**3_900), 2**64, 1.7976931348623157e308, 5e-324], ids=list("abcde")
-)
+@pytest.mark.parametrize("number", [10**400, -(10**3_900), 2**64, 1.7976931348623157e308, 5e-324], ids=list("abcde"))
 def test_extreme_numbers_are_checked_not_feared(number: Any) -> None:
     assert prepare(one({"type": "number"}), {"x": number}) == ({"x": number}, None)
     assert prepare(one({"type": "string"}), {"x": number})[1] is not None
@@ -150,9 +146,7 @@ def test_a_large_right_argument_is_accepted() -> None:
     text = "x" * 5_000_000
     assert prepare(one({"type": "string"}), {"x": text})[1] is None
     rows = [{"id": number, "name": "n"} for number in range(30_000)]
-    schema = one(
-        {"type": "array", "items": {"properties": {"id": {"type": "integer"}}, "required": ["name"]}}
-    )
+    schema = one({"type": "array", "items": {"properties": {"id": {"type": "integer"}}, "required": ["name"]}})
     assert prepare(schema, {"x": rows})[1] is None
 
 

@@ -123,9 +123,7 @@ class UnprintableError(Exception):
         (StopAsyncIteration(), "StopAsyncIteration"),
     ],
 )
-async def test_whatever_is_raised_becomes_an_error_without_traceback(
-    raised: BaseException, words: str
-) -> None:
+async def test_whatever_is_raised_becomes_an_error_without_traceback(raised: BaseException, words: str) -> None:
     result = await run(raised)
     assert result == f"Error executing t: {words}\n\n{ADVICE}"
     assert result.is_error

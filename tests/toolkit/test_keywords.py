@@ -208,9 +208,7 @@ def check(schema: dict[str, Any], right: list[Any], wrong: list[Any]) -> None:
         assert prepared == {"x": instance}
 
 
-@pytest.mark.parametrize(
-    ("schema", "right", "wrong"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
-)
+@pytest.mark.parametrize(("schema", "right", "wrong"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_keywords_of_2020_12(schema: Any, right: list[Any], wrong: list[Any]) -> None:
     root = one(schema, **{"$defs": DEFS})
     root["properties"]["y"] = {"type": "boolean"}

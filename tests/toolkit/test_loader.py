@@ -212,9 +212,7 @@ def test_a_plugin_that_fails_is_skipped_and_its_reason_kept() -> None:
         "sample_quitter",
     ]
     assert "a_module_that_nobody_has" in failures["sample_broken"]
-    assert (
-        failures["sample_imposter"] == "its tool name 'greet' is taken; a plugin never replaces another tool"
-    )
+    assert failures["sample_imposter"] == "its tool name 'greet' is taken; a plugin never replaces another tool"
     assert "'not a name'" in failures["sample_misnamed"]
     assert "not a Tool class" in failures["sample_no_tool"]
     assert "lacks description, execute, name, parameters" in failures["sample_half"]

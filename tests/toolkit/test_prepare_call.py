@@ -17,9 +17,7 @@ READ = {"type": "object", "properties": {"path": {"type": "string"}, "limit": {"
 
 
 def prepare(params: Any, schema: Any = READ, **options: Any) -> tuple[Any, str | None]:
-    tool, prepared, error = registry_with(MadeTool("read_file", schema)).prepare_call(
-        "read_file", params, **options
-    )
+    tool, prepared, error = registry_with(MadeTool("read_file", schema)).prepare_call("read_file", params, **options)
     assert tool is not None
     return prepared, error
 
@@ -36,9 +34,7 @@ def test_an_unknown_name_is_an_error_that_lists_all_names_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["readFile", "READ-FILE", "read file", "Read_File ", "readfil", "read_file_"]
-)
+@pytest.mark.parametrize("name", ["readFile", "READ-FILE", "read file", "Read_File ", "readfil", "read_file_"])
 def test_a_near_miss_is_named_but_never_run(name: str) -> None:
     registry = registry_with(*map(MadeTool, ["read_file", "write_file", "exec"]))
     tool, _, error = registry.prepare_call(name, {})
@@ -109,9 +105,7 @@ def test_registering_again_replaces_also_when_the_new_one_is_unusable() -> None:
     assert (registry.get("t"), len(registry), "t" in registry.set_aside) == (None, 0, True)
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "string"}, {"type": ["array", "null"]}, {"enum": [1, 2]}, [], 5, "x"]
-)
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": ["array", "null"]}, {"enum": [1, 2]}, [], 5, "x"])
 def test_a_schema_that_no_arguments_object_can_satisfy_is_set_aside(schema: Any) -> None:
     assert list(registry_with(MadeTool("t", schema)).set_aside) == ["t"]
 
@@ -288,9 +282,7 @@ def test_complete_arguments_of_a_reply_that_was_cut_off_later_are_used() -> None
     assert prepare('{"path": "a"}', truncated=True) == ({"path": "a"}, None)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"path": "a"} and then some', '{"path": "a"}{"path": "b"}', "{path}", "{???}x"]
-)
+@pytest.mark.parametrize("text", ['{"path": "a"} and then some', '{"path": "a"}{"path": "b"}', "{path}", "{???}x"])
 def test_text_that_could_mean_several_things_is_refused(text: str) -> None:
     prepared, error = prepare(text)
     assert prepared == text

@@ -91,9 +91,7 @@ def test_single_values_are_checked_with_their_name() -> None:
         "p.a[0] must be >= 2, got integer"
     ]
     assert IntegerSchema(minimum=1).validate_value(0, "n") == ["n must be >= 1, got integer"]
-    assert Schema.validate_json_schema_value(None, {"type": "string"}, "s") == [
-        "s should be string, got null"
-    ]
+    assert Schema.validate_json_schema_value(None, {"type": "string"}, "s") == ["s should be string, got null"]
 
 
 @pytest.mark.parametrize(

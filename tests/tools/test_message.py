@@ -1,0 +1,112 @@
+"""The message tool: to this chat and, where allowed, to others; files of the chat only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.messages import Button, OutboundKind
+from bot.security.workspace import WorkspaceView
+from tests.support.engine import MEMBER, OWNER, Rig, calls, rig, said, tool_texts
+from tests.support.memory_channel import MemoryChannel, SecondChannel
+from tests.support.providers import ScriptedProvider
+from tests.support.stores import CHAT
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with rig(tmp_path, ScriptedProvider(said("x")), channels=(MemoryChannel(), SecondChannel())) as engine:
+        yield engine
+
+
+async def send(
+    engine: Rig, *, sender: str = MEMBER, thread: str | None = None, reply_to: str = "", **arguments: Any
+) -> str:
+    """Let the model make one message call in a turn of its own; return the tool's result."""
+    provider = engine.setup.provider
+    assert isinstance(provider, ScriptedProvider)
+    arguments.setdefault("content", "words")
+    provider.outcomes[:] = [calls(("message", arguments)), said("final")]
+    before = len(engine.ended)
+    await engine.says("please", sender=sender, thread=thread, reply_to=reply_to)
+    await engine.turns_end(before + 1)
+    await engine.idle()
+    return str(tool_texts(provider.requests[-1])[-1])
+
+
+async def test_words_buttons_and_reply_go_to_this_chat_and_thread(engine: Rig) -> None:
+    result = await send(
+        engine, thread="7", reply_to="5", content="**Pick**", buttons=[["Yes", "No"], []], progress=True
+    )
+    assert result.startswith("Message queued for this chat (outbox ")
+    first, second = engine.channel.arrived
+    assert (first.text, first.kind, first.address.thread_id, first.reply_to) == (
+        "**Pick**", OutboundKind.MESSAGE, "7", "5",
+    )  # fmt: skip
+    assert first.message.buttons == ((Button(label="Yes", data="Yes"), Button(label="No", data="No")),)
+    assert second.text == "final"
+
+
+async def test_a_message_to_this_chat_stands_for_the_final_text(engine: Rig) -> None:
+    await send(engine, content="All of it.")
+    assert engine.channel.texts() == ["All of it."]
+
+
+async def test_a_message_to_another_thread_of_this_chat_does_not(engine: Rig) -> None:
+    await send(engine, content="There.", thread_id="9")
+    assert engine.channel.texts("c1", "9") == ["There."]
+    assert engine.channel.texts() == ["final"]
+
+
+async def test_another_chat_is_the_owners_to_reach(engine: Rig) -> None:
+    assert await send(engine, chat_id="c2") == "message: a member may not do this (reach) in a private chat."
+    assert engine.channel.texts("c2") == []
+    assert (await send(engine, sender=OWNER, chat_id="c2")).startswith("Message queued for memory:c2")
+    assert engine.channel.texts("c2") == ["words"]
+
+
+async def test_another_channel_needs_a_chat_there_and_must_exist(engine: Rig) -> None:
+    assert "name the chat_id there too" in await send(engine, sender=OWNER, channel="second")
+    assert "channel 'fax' is not configured; channels: memory, second" in await send(
+        engine, sender=OWNER, channel="fax", chat_id="1"
+    )
+    await send(engine, sender=OWNER, channel="second", chat_id="c9")
+    second = engine.channels["second"]
+    assert second.texts("c9") == ["words"]
+    assert second.texts("c1") == []
+
+
+async def test_files_of_the_chat_are_attached(engine: Rig) -> None:
+    root = await chat_root(engine)
+    (root / "plot.png").write_bytes(b"png")
+    await send(engine, content="", media=["plot.png"], progress=True)
+    (attachment,) = engine.channel.arrived[0].message.attachments
+    assert (attachment.name, attachment.kind, attachment.mime, attachment.size_bytes) == (
+        "plot.png", "image", "image/png", 3,
+    )  # fmt: skip
+    assert Path(attachment.path).read_bytes() == b"png"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "link"])
+async def test_a_path_outside_the_workspace_is_refused(engine: Rig, path: str) -> None:
+    root = await chat_root(engine)
+    (root / "link").symlink_to("/etc/passwd")
+    result = await send(engine, media=[path], progress=True)
+    assert "queued" not in result
+    assert engine.channel.texts() == ["final"]
+
+
+async def test_a_missing_file_or_no_words_at_all_is_an_error(engine: Rig) -> None:
+    assert "queued" not in await send(engine, media=["missing.txt"], progress=True)
+    assert "nothing to send" in await send(engine, content="  ", progress=True)
+    assert engine.channel.texts() == ["final", "final"]
+
+
+async def chat_root(engine: Rig) -> Path:
+    """Return the folder of chat c1, made by a first visit."""
+    root = WorkspaceView.of(engine.workspace, CHAT.rate_key).root
+    root.mkdir(parents=True, exist_ok=True)
+    return root
