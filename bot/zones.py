@@ -77,20 +77,24 @@ def _names_by_folded() -> dict[str, str]:
 
 
 def _hint(name: object) -> str:
+    close = similar_zones(name) if isinstance(name, str) else []
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return "Give an IANA name such as Europe/Berlin, Asia/Shanghai or UTC, not an offset or an abbreviation."
+
+
+def similar_zones(name: str) -> list[str]:
+    """Return names of zones that somebody could have meant, best first; none for most mistakes."""
     import difflib  # late: 11 ms that only a wrong name needs to pay
 
-    wanted = name.strip().lower().replace(" ", "_")[:100] if isinstance(name, str) else ""
-    if isinstance(name, str) and name.strip().isupper() and len(wanted) <= _ABBREVIATION_CHARS:
-        wanted = ""  # "CEST" looks like the name of many a place, and means none of them
+    wanted = name.strip().lower().replace(" ", "_")[:100]
+    if not wanted or (name.strip().isupper() and len(wanted) <= _ABBREVIATION_CHARS):
+        return []  # "CEST" looks like the name of many a place, and means none of them
     places = {key: value for key, value in _names_by_folded().items() if "/" in key and not key.startswith("etc/")}
     by_city = {key.rpartition("/")[2]: value for key, value in places.items()}
-    close: list[str] = []
-    if wanted:
-        close = [places[key] for key in difflib.get_close_matches(wanted, places, n=3, cutoff=0.7)]
-        close += [by_city[key] for key in difflib.get_close_matches(wanted, by_city, n=2, cutoff=0.75)]
-    if close:
-        return f"Did you mean {', '.join(dict.fromkeys(close))}?"
-    return "Give an IANA name such as Europe/Berlin, Asia/Shanghai or UTC, not an offset or an abbreviation."
+    close = [places[key] for key in difflib.get_close_matches(wanted, places, n=3, cutoff=0.7)]
+    close += [by_city[key] for key in difflib.get_close_matches(wanted, by_city, n=2, cutoff=0.75)]
+    return list(dict.fromkeys(close))
 
 
 def wall_to_us(wall: datetime, zone: ZoneInfo) -> int:

@@ -21,7 +21,7 @@ from bot.messages import Role
 from bot.records import CallResult, Turn
 from bot.texts import say
 from bot.toolkit.context import RequestContext
-from bot.zones import load_zone, local_text
+from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
 _IMMEDIATE = frozenset({"stop", "status"})
@@ -189,8 +189,11 @@ class Commands:
             return CommandResult(text=say(request.language, "timezone_is", zone=request.zone, now=now))
         try:
             zone = load_zone(arguments)
-        except ScheduleError as exc:
-            return CommandResult(text=str(exc))
+        except ScheduleError:
+            similar = ", ".join(similar_zones(arguments))
+            hint = say(request.language, "timezone_similar", zones=similar) if similar else ""
+            text = say(request.language, "timezone_unknown", name=arguments[:64], similar=hint)
+            return CommandResult(text=text)
         person = await self._context.store.people.get(request.channel, request.sender_id)
         await self._context.store.people.save(replace(person, zone=zone.key))
         now = local_text(now_us, zone, request.language)
