@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
@@ -31,6 +33,8 @@ _UNKNOWN = "??"
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _STORE_RETRY_S = 1.0
 _DRAIN_POLL_S = 0.05
+
+T = TypeVar("T")
 
 _log = get_logger(__name__)
 
@@ -60,7 +64,21 @@ class _Progress:
         if platform_id != _UNKNOWN:
             fault_point("sent")
         if more:
-            await self._outbox.part_sent(self.outbox_id, self.sent_ids)
+            await _record(partial(self._outbox.part_sent, self.outbox_id, self.sent_ids))
+
+
+async def _record(write: Callable[[], Awaitable[T]]) -> T:
+    """Make a write that says how a send went, as soon as the database takes it.
+
+    Given up, the row would hold up its chat until its lease ends, and then be sent again although its outcome
+    is known.
+    """
+    while True:
+        try:
+            return await asyncio.shield(write())
+        except StoreUnavailable as exc:
+            _log.error("send cannot be recorded now", error=str(exc))
+            await asyncio.sleep(_STORE_RETRY_S)
 
 
 class Delivery:
@@ -135,11 +153,13 @@ class Delivery:
             raise
         except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("send failed unexpectedly")
-            await self._later(row, f"{type(exc).__name__}: {exc}")
+            error = f"{type(exc).__name__}: {exc}"
+            await _record(partial(self._later, row, error))
             self._bus.ring(Topic.OUTBOUND)
 
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
-        if row.state is SendState.SENDING and not await self._send_again(row, channel):
+        if row.state is SendState.SENDING:
+            await _record(partial(self._look_into, row, channel))
             return
         fault_point("sending")
         progress = _Progress(row, self._outbox)
@@ -149,20 +169,20 @@ class Delivery:
                 break
             except SendUncertain as exc:
                 if not progress.is_second_try:
-                    await self._once_more(row, exc, progress)
+                    await _record(partial(self._once_more, row, str(exc), progress))
                     return
                 _log.warning("send is uncertain a second time, not repeated", error=str(exc))
                 await progress.sent(_UNKNOWN, more=True)  # and on with the parts behind it
             except ChannelError as exc:
-                await self._failed(row, exc)
+                await _record(partial(self._failed, row, exc))
                 return
-        ending = self._outbox.settle(row.id, progress.sent_ids, uncertain=not progress.is_known)
-        more = await asyncio.shield(ending)
+        settle = partial(self._outbox.settle, row.id, progress.sent_ids, uncertain=not progress.is_known)
+        more = await _record(settle)
         fault_point("settled")
         if more:
             self._bus.ring(Topic.OUTBOUND)
 
-    async def _send_again(self, row: OutboxRow, channel: Channel) -> bool:
+    async def _look_into(self, row: OutboxRow, channel: Channel) -> None:
         """Decide about a send that was cut short: found on the platform, or its part repeated or passed over."""
         found = await channel.find_sent(row.message, row.id)
         if found:
@@ -181,7 +201,6 @@ class Delivery:
         else:
             await self._outbox.retry(row.id, not_before_us=0, error="did not arrive")
         self._bus.ring(Topic.OUTBOUND)
-        return False
 
     async def _failed(self, row: OutboxRow, exc: ChannelError) -> None:
         """Do what the error's class says; parts that are out are committed already."""
@@ -205,12 +224,12 @@ class Delivery:
             await self._later(row, str(exc), exc.retry_after_s)
         self._bus.ring(Topic.OUTBOUND)
 
-    async def _once_more(self, row: OutboxRow, exc: SendUncertain, progress: _Progress) -> None:
-        _log.warning("send is uncertain, repeated once", error=str(exc))
+    async def _once_more(self, row: OutboxRow, error: str, progress: _Progress) -> None:
+        _log.warning("send is uncertain, repeated once", error=error)
         await self._outbox.retry(
             row.id,
             not_before_us=self._clock.now_us() + US_PER_S,
-            error=str(exc),
+            error=error,
             uncertain=True,
             sent_ids=[*progress.sent_ids, _TRIED],
         )

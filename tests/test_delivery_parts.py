@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bot.errors import SendUncertain
+from bot.delivery import Delivery
+from bot.errors import ChannelError, SendRejected, SendUncertain, StoreUnavailable
+from bot.interfaces import Outbox
 from bot.messages import Address, OutboundMessage
 from tests.support.engine import AnsweringProvider, Rig, Setup, again, rig, said
 from tests.support.memory_channel import MemoryChannel
@@ -82,3 +86,40 @@ async def test_a_part_whose_arrival_is_known_is_not_sent_again_after_a_crash(tmp
         await engine.until(lambda: "ccc" in channel.texts())
         await engine.idle()
         assert channel.texts() == ["aaa", "bbb", "ccc"]
+
+
+class FullDisk:
+    """An outbox whose next writes fail, as on a full disk."""
+
+    def __init__(self, outbox: Outbox, failures: int) -> None:
+        self._outbox = outbox
+        self.failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._outbox, name)
+
+        async def call(*args: Any, **values: Any) -> Any:
+            if name in {"settle", "retry", "bury"} and self.failures:
+                self.failures -= 1
+                raise StoreUnavailable("database or disk is full")
+            return await method(*args, **values)
+
+        return call
+
+
+@pytest.mark.parametrize("failure", [None, ChannelError("502"), SendRejected("too long")])
+async def test_how_a_send_went_is_recorded_once_the_disk_has_room(failure: Exception | None, tmp_path: Path) -> None:
+    async with rig(tmp_path, MODEL, start=("scheduler",)) as engine:
+        engine.channel.failures.append(failure)
+        outbox = FullDisk(engine.store.outbox, failures=1)
+        delivery = Delivery(engine.bus, outbox, engine.channels, engine.clock, dead_letter_after_min=15)
+        await engine.bus.publish_outbound(OutboundMessage(address=HERE, text="first"))
+        await engine.bus.publish_outbound(OutboundMessage(address=HERE, text="second"))
+        running = asyncio.create_task(delivery.run())
+        while "second" not in engine.channel.texts():
+            engine.advance(0.02)  # in all far less than the lease of a row in doubt
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert outbox.failures == 0
+        assert engine.channel.texts() == (["second"] if isinstance(failure, SendRejected) else ["first", "second"])

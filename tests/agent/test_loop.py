@@ -176,8 +176,10 @@ async def test_stop_is_heard_when_every_place_is_taken(tmp_path: Path) -> None:
 async def test_stop_in_the_instant_of_the_ending_leaves_the_answer_whole(tmp_path: Path) -> None:
     async with rig(tmp_path, ScriptedProvider(said("The answer."))) as engine:
         finish = engine.store.turns.finish
+        endings: list[str] = []
 
         async def stopped_meanwhile(turn: Any, ending: Any) -> bool:
+            endings.append(ending.state)
             if turn.messages[0].message.text == "question":
                 engine.loop.stop(turn.address)
                 await asyncio.sleep(0)
@@ -186,6 +188,7 @@ async def test_stop_in_the_instant_of_the_ending_leaves_the_answer_whole(tmp_pat
         engine.store.turns.finish = stopped_meanwhile  # type: ignore[method-assign]
         assert await engine.asks("question") == "The answer."
         await engine.idle()
+        assert endings == ["done"]
         assert [row["role"] for row in await engine.history()] == ["user", "assistant"]
 
 
