@@ -98,6 +98,9 @@ async def test_restart_happens_once_although_its_update_is_delivered_again(teleg
     await telegram.wait_for(lambda: "back?" in telegram.texts(ADA))
     assert telegram.texts(ADA) == [answer, "back?"]
     assert service.running
+    ignored = [line for line in service.log_text().splitlines() if "repeated message ignored" in line]
+    assert len(ignored) == 1
+    assert f'"chat": "telegram:{ADA}"' in ignored[0]
 
 
 async def test_only_an_owner_may_restart_whatever_others_call_themselves(telegram: BotApi, service: Service) -> None:
