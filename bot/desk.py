@@ -14,6 +14,7 @@ from bot.interfaces import Topic
 from bot.jobs import find_job
 from bot.records import Job
 from bot.scheduler import JobComposer
+from bot.security.redaction import Redactor
 from bot.texts import say
 from bot.zones import local_text
 from channels.console import Terminal
@@ -45,6 +46,8 @@ class ControlDesk:
         jobs = await engine.store.jobs.list()
         well, health = engine.watch.health()
         ready, _ = engine.watch.readiness()
+        # A dead letter repeats what people and platforms wrote, which may quote the configuration.
+        hidden = Redactor(engine.config.secrets())
         return {
             "version": __version__,
             "uptime_s": (engine.clock.now_us() - engine.started_us) // US_PER_S,
@@ -63,7 +66,13 @@ class ControlDesk:
             "uncertain_sends": store.outbox_uncertain,
             "dead_letter_count": store.dead_letter_count,
             "dead_letters": [
-                {**asdict(letter), "address": letter.address.key, "at": from_us(letter.at_us).isoformat()}
+                {
+                    **asdict(letter),
+                    "address": letter.address.key,
+                    "text": hidden(letter.text),
+                    "error": hidden(letter.error),
+                    "at": from_us(letter.at_us).isoformat(),
+                }
                 for letter in store.dead_letters
             ],
             "jobs": [self._job(job) for job in jobs],
