@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bot.config import Config
 
 EXIT_FAILURE, EXIT_CONFIG = 1, 78
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 app = typer.Typer(
     name="dutiful",
@@ -42,6 +44,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 
 def main() -> None:
     """Entry point: errors of ours become one message and an exit code, never a traceback."""
+    if sys.stdout is None or sys.stderr is None:  # started with >&- or 2>&-
+        nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # lives as long as the process
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
@@ -59,9 +64,14 @@ def main() -> None:
         _fail(exc, EXIT_CONFIG)
     except DutifulError as exc:
         _fail(exc, EXIT_FAILURE)
+    except OSError as exc:
+        if exc.errno not in _FULL:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _fail(f"the output cannot be written: {exc.strerror}", EXIT_FAILURE)
 
 
-def _fail(exc: DutifulError, code: int) -> NoReturn:
+def _fail(exc: DutifulError | str, code: int) -> NoReturn:
     print(f"dutiful: {exc}", file=sys.stderr)
     sys.exit(code)
 

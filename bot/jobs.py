@@ -105,9 +105,7 @@ class JobDesk:
     def receipt(self, key: str, job: Job, request: RequestContext) -> str:
         """Return the confirmation of a job: what, when with date, year and zone, and its id."""
         language = request.language
-        when = local_text(job.next_us, request.tz) if job.next_us is not None else say(language, "paused")
-        if job.schedule.kind != "at" and job.next_us is not None:
-            when = say(language, "next_time", when=job.schedule.describe(), first=when)
+        when = say(language, "paused") if job.next_us is None else _when(job, job.next_us, request)
         text = say(language, key, title=job.title, when=when, id=job.id)
         return text if self._delivers else f"{text}\n{say(language, 'nobody_delivers')}"
 
@@ -116,6 +114,16 @@ class JobDesk:
         return parse_schedule(
             now_us=now_us, default_zone=request.zone, min_interval_s=self._section.min_interval_s, **wanted
         )
+
+
+def _when(job: Job, next_us: int, request: RequestContext) -> str:
+    """Return rhythm and next time; the zone is named once unless the job has another one than the person."""
+    language = request.language
+    first = local_text(next_us, request.tz, language)
+    if job.schedule.kind == "at":
+        return first
+    rhythm = job.schedule.describe(language, zone=job.schedule.zone != request.zone)
+    return say(language, "next_time", when=rhythm, first=first)
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,9 +187,7 @@ def list_jobs(jobs: Sequence[Job], request: RequestContext) -> str:
         if job.state is JobState.PAUSED or job.next_us is None:
             when = say(language, "paused")
         else:
-            when = local_text(job.next_us, request.tz)
-            if job.schedule.kind != "at":
-                when = say(language, "next_time", when=job.schedule.describe(), first=when)
+            when = _when(job, job.next_us, request)
         lines.append(f"• {job.title} — {when} [{job.id}]")
     if len(jobs) > _SHOWN_JOBS:
         lines.append(f"… +{len(jobs) - _SHOWN_JOBS}")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bot.screen import clean
+
+_TABLE_CHARS = 72  # below this width columns become unreadable
+_PIPE_CHARS = 240
 
 
 def print_status(report: Mapping[str, Any], *, as_json: bool) -> None:
@@ -45,16 +50,33 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(jobs, indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False, width=_width())
     if not jobs:
         console.print("no jobs")
         return
-    table = Table("id", "chat", "kind", "next", "schedule", "text", box=None, pad_edge=False)
+    if console.width < _TABLE_CHARS:
+        _print_stacked(jobs)
+        return
+    # Ids are there to be copied: they are never cut or broken.
+    table = Table(Column("id", no_wrap=True), "chat", "kind", "next", "schedule", "text", box=None, pad_edge=False)
     for job in jobs:
         when = job["next_local"] or job["state"]
         title = clean(job["name"] or job["text"][:80]).replace("\n", " ")
         table.add_row(job["id"], job["chat"], job["kind"], when, job["schedule"], Text(title))
     console.print(table)
+
+
+def _print_stacked(jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Print a list for a screen too narrow for columns."""
+    for job in jobs:
+        print(clean(f"{job['id']} {job['kind']} in {job['chat']}"))
+        print(clean(f"  {job['next_local'] or job['state']}, {job['schedule']}"))
+        print(clean(f"  {job['name'] or job['text'][:80]}").replace("\n", " "))
+
+
+def _width() -> int | None:
+    """Return the width to print in, None for what rich finds out: a pipe has none, and one line is one job."""
+    return None if sys.stdout.isatty() or os.environ.get("COLUMNS") else _PIPE_CHARS
 
 
 def print_change(what: str, job: Mapping[str, Any], *, as_json: bool) -> None:

@@ -181,14 +181,17 @@ class Schedule:
         due_us = nominal_us + int.from_bytes(digest, "big") % (room_s + 1) * US_PER_S
         return nominal_us if quiet is not None and quiet.contains(due_us, zone) else due_us
 
-    def describe(self) -> str:
-        """Return a short English line: "once", "every 30 minutes", "every day at 08:00 (Asia/Tokyo)"."""
+    def describe(self, language: str = "en", *, zone: bool = True) -> str:
+        """Return a short line: "once", "every 30 minutes", "every day at 08:00 (Asia/Tokyo)".
+
+        `zone` False leaves the zone out, where the reader sees it anyway.
+        """
         if self.kind is ScheduleKind.AT:
             return "once"
         if self.every_s is not None:
-            return interval_phrase(self.every_s)
-        phrase = crontab_phrase(parse_crontab(self.cron_expr or ""))
-        return f"{phrase or f'cron {self.cron_expr!r}'} ({self.zone})"
+            return interval_phrase(self.every_s, language)
+        phrase = crontab_phrase(parse_crontab(self.cron_expr or ""), language) or f"cron {self.cron_expr!r}"
+        return f"{phrase} ({self.zone})" if zone else phrase
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields as JSON values; `kind` and `quiet` in their text form."""

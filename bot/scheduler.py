@@ -41,14 +41,14 @@ class JobComposer:
         """See `FiringComposer.reminder`. The person's words stay as they are; lateness is said below them."""
         text = job.text
         if now_us - due_us > _LATE_US:
-            text += "\n\n" + say(self._language, "late", when=_when(job, due_us))
+            text += "\n\n" + say(self._language, "late", when=_when(job, due_us, self._language))
         return OutboundMessage(address=job.address, text=text, kind=OutboundKind.REMINDER, job_id=job.id)
 
     def task(self, job: Job, *, run_id: int, due_us: int, now_us: int) -> InboundMessage:
         """See `FiringComposer.task`."""
         text = job.text
         if now_us - due_us > _LATE_US:
-            text += f"\n\n[This task was due {_when(job, due_us)} and runs late.]"
+            text += f"\n\n[This task was due {_when(job, due_us, self._language)} and runs late.]"
         return InboundMessage(
             address=job.address,
             account="jobs",
@@ -63,12 +63,12 @@ class JobComposer:
 
     def missed(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:  # noqa: ARG002 - part of the seam
         """See `FiringComposer.missed`."""
-        text = say(self._language, "task_missed", title=job.title, when=_when(job, due_us))
+        text = say(self._language, "task_missed", title=job.title, when=_when(job, due_us, self._language))
         return OutboundMessage(address=job.address, text=text, kind=OutboundKind.NOTICE, job_id=job.id)
 
 
-def _when(job: Job, instant_us: int) -> str:
-    return local_text(instant_us, ZoneInfo(job.schedule.zone))
+def _when(job: Job, instant_us: int, language: str) -> str:
+    return local_text(instant_us, ZoneInfo(job.schedule.zone), language)
 
 
 class Scheduler:

@@ -53,6 +53,12 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Deine Zeitzone ist {zone}; es ist {now}. Ändern mit /timezone NAME.",
         "你的时区是 {zone},现在是 {now}。用 /timezone 名称 修改。",
     ),
+    "timezone_unknown": (
+        "I do not know the time zone “{name}”.{similar} Names look like Europe/Berlin, Asia/Shanghai or UTC.",
+        "Die Zeitzone „{name}“ kenne ich nicht.{similar} Namen sehen so aus: Europe/Berlin, Asia/Shanghai oder UTC.",
+        "我不认识时区“{name}”。{similar}名称的写法如 Europe/Berlin、Asia/Shanghai 或 UTC。",
+    ),
+    "timezone_similar": (" Did you mean {zones}?", " Meintest du {zones}?", "你是指 {zones} 吗?"),
     "timezone_set": (
         "Your time zone is now {zone}; it is {now}.",
         "Deine Zeitzone ist jetzt {zone}; es ist {now}.",

@@ -21,6 +21,10 @@ from bot.errors import ScheduleError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WEEKDAYS_DE = ("Mo", "Di", "Mi", "Do", "Fr", "Sa", "So")
+_MONTHS_DE = ("Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sept.", "Okt.", "Nov.", "Dez.")
+_WEEKDAYS_ZH = "一二三四五六日"
+_ABBREVIATION_CHARS = 5
 _LONGEST_SHOWN_CHARS = 60
 _OFFSET = re.compile(r"\s*(Z|UTC|(?<=[\s\d])[+-][0-9]{2}:?[0-9]{2})$")
 _DATE_ONLY = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}|[0-9]{4}-?W[0-9]{2}(-?[0-9])?")
@@ -73,18 +77,24 @@ def _names_by_folded() -> dict[str, str]:
 
 
 def _hint(name: object) -> str:
+    close = similar_zones(name) if isinstance(name, str) else []
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return "Give an IANA name such as Europe/Berlin, Asia/Shanghai or UTC, not an offset or an abbreviation."
+
+
+def similar_zones(name: str) -> list[str]:
+    """Return names of zones that somebody could have meant, best first; none for most mistakes."""
     import difflib  # late: 11 ms that only a wrong name needs to pay
 
-    wanted = name.strip().lower().replace(" ", "_")[:100] if isinstance(name, str) else ""
+    wanted = name.strip().lower().replace(" ", "_")[:100]
+    if not wanted or (name.strip().isupper() and len(wanted) <= _ABBREVIATION_CHARS):
+        return []  # "CEST" looks like the name of many a place, and means none of them
     places = {key: value for key, value in _names_by_folded().items() if "/" in key and not key.startswith("etc/")}
     by_city = {key.rpartition("/")[2]: value for key, value in places.items()}
-    close: list[str] = []
-    if wanted:
-        close = [places[key] for key in difflib.get_close_matches(wanted, places, n=3, cutoff=0.7)]
-        close += [by_city[key] for key in difflib.get_close_matches(wanted, by_city, n=2, cutoff=0.75)]
-    if close:
-        return f"Did you mean {', '.join(dict.fromkeys(close))}?"
-    return "Give an IANA name such as Europe/Berlin, Asia/Shanghai or UTC, not an offset or an abbreviation."
+    close = [places[key] for key in difflib.get_close_matches(wanted, places, n=3, cutoff=0.7)]
+    close += [by_city[key] for key in difflib.get_close_matches(wanted, by_city, n=2, cutoff=0.75)]
+    return list(dict.fromkeys(close))
 
 
 def wall_to_us(wall: datetime, zone: ZoneInfo) -> int:
@@ -131,14 +141,24 @@ def us_to_wall(instant_us: int, zone: ZoneInfo) -> datetime:
     return from_us(instant_us, zone).replace(tzinfo=None, fold=0)
 
 
-def local_text(instant_us: int, zone: ZoneInfo) -> str:
+def local_text(instant_us: int, zone: ZoneInfo, language: str = "en") -> str:
     """Return the instant for a person: "Tue 10 Feb 2026 08:00 (+07, Asia/Ho_Chi_Minh)".
 
-    Seconds are shown only when there are any; the language is always English, whatever the process's locale.
+    Seconds are shown only when there are any; the process's locale plays no part.
     """
     local = from_us(instant_us, zone)
     clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} {local.year}"
     abbreviation = local.tzname() or ""
-    where = zone.key if abbreviation in ("", zone.key) else f"{abbreviation}, {zone.key}"
-    return f"{day} {clock} ({where})"
+    if abbreviation == zone.key.rpartition("/")[2]:
+        where = abbreviation  # "UTC" says as much as "UTC, Etc/UTC"
+    else:
+        where = f"{abbreviation}, {zone.key}" if abbreviation else zone.key
+    return f"{_day_text(local, language)} {clock} ({where})"
+
+
+def _day_text(local: datetime, language: str) -> str:
+    if language == "zh":
+        return f"{local.year}年{local.month}月{local.day}日 周{_WEEKDAYS_ZH[local.weekday()]}"
+    if language == "de":
+        return f"{_WEEKDAYS_DE[local.weekday()]} {local.day}. {_MONTHS_DE[local.month - 1]} {local.year}"
+    return f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} {local.year}"

@@ -258,6 +258,48 @@ async def test_tables_end_quietly_when_nobody_reads_on(program: Program) -> None
     assert (await finish(process)).err == ""
 
 
+async def test_one_line_is_one_job_where_nobody_gave_a_width(program: Program) -> None:
+    await program.run("chat", "-m", "remind me in 2 hours to stretch both arms and legs")
+    lines = (await program.run("jobs", "list")).out.splitlines()
+    assert len(lines) == 2
+    assert "stretch both arms and legs" in lines[1]
+
+
+async def test_a_narrow_screen_shows_ids_that_can_be_used(program: Program) -> None:
+    await program.run("chat", "-m", "remind me in 2 hours to stretch")
+    program.env["COLUMNS"] = "20"
+    lines = (await program.run("jobs", "list")).out.splitlines()
+    removed = await program.run("jobs", "remove", lines[0].split()[0])
+    assert (removed.code, removed.err) == (0, "")
+
+
+@pytest.mark.parametrize("redirect", ["2>&-", ">&-"])
+async def test_a_closed_stream_is_no_failure(program: Program, redirect: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", f"{' '.join(COMMAND)} status {redirect}", stdin=PIPE, stdout=PIPE, stderr=PIPE,
+        cwd=program.home, env=program.environment(),
+    )  # fmt: skip
+    result = await finish(process)
+    assert (result.code, result.err) == (0, "")
+
+
+async def test_a_full_disk_behind_the_output_is_one_message(program: Program) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", f"{' '.join(COMMAND)} status > /dev/full", stdin=PIPE, stdout=PIPE, stderr=PIPE,
+        cwd=program.home, env=program.environment(),
+    )  # fmt: skip
+    result = await finish(process)
+    assert result.code == 1
+    assert result.err == "dutiful: the output cannot be written: No space left on device\n"
+
+
+async def test_conversations_are_readable_by_their_owner_only(program: Program, tmp_path: Path) -> None:
+    await program.run("chat", "-m", "hi")
+    stored = list(tmp_path.rglob("dutiful.db*"))
+    assert stored
+    assert {path.stat().st_mode & 0o077 for path in stored} == {0}
+
+
 # --- signals
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -159,3 +159,24 @@ def test_a_date_without_a_time_is_refused_with_a_hint(text: str) -> None:
 def test_what_is_no_date_and_time_is_refused_naming_the_field(text: str) -> None:
     with pytest.raises(ScheduleError, match=r"^until: .* is not a date and time"):
         parse_moment(text, load_zone("UTC"), field="until")
+
+
+@pytest.mark.parametrize(
+    ("language", "zone", "text"),
+    [
+        ("en", "Europe/Berlin", "Mon 30 Nov 2026 01:15 (CET, Europe/Berlin)"),
+        ("de", "Europe/Berlin", "Mo 30. Nov. 2026 01:15 (CET, Europe/Berlin)"),
+        ("zh", "Asia/Shanghai", "2026年11月30日 周一 08:15 (CST, Asia/Shanghai)"),
+        ("fr", "Etc/UTC", "Mon 30 Nov 2026 00:15 (UTC)"),
+        ("en", "UTC", "Mon 30 Nov 2026 00:15 (UTC)"),
+    ],
+)
+def test_an_instant_reads_in_the_persons_language(language: str, zone: str, text: str) -> None:
+    instant_us = to_us(datetime(2026, 11, 30, 0, 15, tzinfo=UTC))
+    assert local_text(instant_us, load_zone(zone), language) == text
+
+
+@pytest.mark.parametrize("name", ["CEST", "PST", "GMT+1", "AEST"])
+def test_an_abbreviation_is_taken_for_no_place(name: str) -> None:
+    with pytest.raises(ScheduleError, match="not an offset or an abbreviation"):
+        load_zone(name)

@@ -21,7 +21,7 @@ from bot.messages import Role
 from bot.records import CallResult, Turn
 from bot.texts import say
 from bot.toolkit.context import RequestContext
-from bot.zones import load_zone, local_text
+from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
 _IMMEDIATE = frozenset({"stop", "status"})
@@ -125,7 +125,8 @@ class Commands:
         status = await context.store.overview.status()
         jobs = await context.store.jobs.list(request.address)
         due = [job.next_us for job in jobs if job.next_us is not None]
-        upcoming = say(request.language, "status.next", when=local_text(min(due), request.tz)) if due else ""
+        soonest = local_text(min(due), request.tz, request.language) if due else ""
+        upcoming = say(request.language, "status.next", when=soonest) if due else ""
         text = say(
             request.language,
             "status",
@@ -184,15 +185,19 @@ class Commands:
     async def _timezone(self, _turn: Turn, request: RequestContext, arguments: str) -> CommandResult:
         now_us = self._context.clock.now_us()
         if not arguments:
-            now = local_text(now_us, request.tz)
+            now = local_text(now_us, request.tz, request.language)
             return CommandResult(text=say(request.language, "timezone_is", zone=request.zone, now=now))
         try:
             zone = load_zone(arguments)
-        except ScheduleError as exc:
-            return CommandResult(text=str(exc))
+        except ScheduleError:
+            similar = ", ".join(similar_zones(arguments))
+            hint = say(request.language, "timezone_similar", zones=similar) if similar else ""
+            text = say(request.language, "timezone_unknown", name=arguments[:64], similar=hint)
+            return CommandResult(text=text)
         person = await self._context.store.people.get(request.channel, request.sender_id)
         await self._context.store.people.save(replace(person, zone=zone.key))
-        return CommandResult(text=say(request.language, "timezone_set", zone=zone.key, now=local_text(now_us, zone)))
+        now = local_text(now_us, zone, request.language)
+        return CommandResult(text=say(request.language, "timezone_set", zone=zone.key, now=now))
 
     async def _restart(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         if request.role is not Role.OWNER:

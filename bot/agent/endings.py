@@ -75,7 +75,7 @@ class EndingWriter:
 
     def stale(self, turn: Turn, request: RequestContext) -> Ending:
         """Return the ending of a message that waited longer than it stays meaningful."""
-        when = local_text(turn.messages[-1].received_us, request.tz)
+        when = local_text(turn.messages[-1].received_us, request.tz, request.language)
         return Ending(state=TurnState.DONE, outbound=(_notice(turn, say(request.language, "stale", when=when)),))
 
     def dead(self, turn: Turn, request: RequestContext, *, attempts: int) -> Ending:

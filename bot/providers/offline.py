@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
@@ -58,8 +59,9 @@ class OfflineProvider(Provider):
         """Say whether the last message is about reminders and the tool for them is there."""
         if not _has_tool(request.tools):
             return False
-        text, _ = _exchange(request.messages)
-        return _understand(text, now=self._now(request.zone), language=request.language) is not None
+        now = self._now(request.zone)
+        texts = _exchange(request.messages).texts
+        return any(_understand(text, now=now, language=request.language) is not None for text in texts)
 
     async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`. Never raises `ProviderError`."""
@@ -69,40 +71,27 @@ class OfflineProvider(Provider):
         return reply
 
     def _reply(self, request: ModelRequest) -> ModelReply:
-        text, results = _exchange(request.messages)
-        language = request.language
+        """Do all that is asked for, the list of jobs first where it is needed, then answer with what the tool said."""
+        language, now = request.language, self._now(request.zone)
         if not _has_tool(request.tools):
             return ModelReply(text=say(language, "offline.no_model"))
-        listed = _listed_jobs(results)
-        done = [result for name, result in results if name != "list"]
-        if done:
-            return ModelReply(text="\n".join(done))
-        intent = _understand(text, now=self._now(request.zone), language=language, jobs=listed)
-        if isinstance(intent, ListJobs) and results:
-            return ModelReply(text=results[-1][1])
-        return self._act(intent, language)
-
-    def _act(self, intent: Intent | None, language: str) -> ModelReply:
-        match intent:
-            case Add():
-                return _call({"action": "add", **intent.arguments})
-            case ListJobs() | NeedJobs():
-                return _call({"action": "list"})
-            case Remove():
-                return _call(*({"action": "remove", "job_id": job_id} for job_id in intent.job_ids))
-            case Pause():
-                return _call(*({"action": "pause", "job_id": job_id} for job_id in intent.job_ids))
-            case Resume():
-                return _call(*({"action": "resume", "job_id": job_id} for job_id in intent.job_ids))
-            case Ambiguous():
-                candidates = ", ".join(f"{job.name or job.text} [{job.id}]" for job in intent.candidates)
-                return ModelReply(text=say(language, "offline.ambiguous", candidates=candidates))
-            case NotFound():
-                return ModelReply(text=say(language, "offline.not_found", wanted=intent.wanted))
-            case Refuse():
-                return ModelReply(text=say(language, f"offline.{intent.reason}"))
-            case _:
-                return ModelReply(text=say(language, "offline.no_model"))
+        exchange = _exchange(request.messages)
+        listed = _listed_jobs(exchange.results)
+        first = [_understand(text, now=now, language=language) for text in exchange.texts]
+        if exchange.rounds == 0 and (calls := _calls(first)):
+            return _call(*calls)
+        intents = [
+            _understand(text, now=now, language=language, jobs=listed) if isinstance(known, NeedJobs) else known
+            for text, known in zip(exchange.texts, first, strict=True)
+        ]
+        if exchange.rounds == 1 and listed is not None:
+            found = [intent for intent, known in zip(intents, first, strict=True) if isinstance(known, NeedJobs)]
+            if calls := _calls(found):
+                return _call(*calls)
+        lines = [text for action, text in (*exchange.done, *exchange.results) if action not in ("", "list")]
+        lines += [text for action, text in exchange.results if action == "list" and _wants_list(intents)]
+        lines += [line for intent in intents if (line := _words(intent, language))]
+        return ModelReply(text="\n".join(lines) or say(language, "offline.no_model"))
 
     def _now(self, zone: str) -> datetime:
         return from_us(self._clock.now_us(), ZoneInfo(zone))
@@ -129,22 +118,90 @@ def _call(*arguments: dict[str, Any]) -> ModelReply:
     return ModelReply(text="", tool_calls=calls, finish_reason="tool_calls")
 
 
-def _exchange(messages: Sequence[Message]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the person's last text, and the (action, result) pairs of the calls made since."""
-    start = max((index for index, row in enumerate(messages) if row.get("role") == "user"), default=-1)
-    if start < 0:
-        return "", []
-    actions: dict[str, str] = {}
-    results: list[tuple[str, str]] = []
-    for row in messages[start + 1 :]:
-        for call in row.get("tool_calls") or ():
-            actions[call["id"]] = _action(call)
-        if row.get("role") == "tool":
-            results.append((actions.get(str(row.get("tool_call_id")), ""), _text_of(row)))
-    return _own_words(_text_of(messages[start])), results
+@dataclass(slots=True, kw_only=True)
+class _Exchange:
+    """What was said and done since the last answer. Results are (action, text) pairs.
+
+    `texts` are the newest words of the person, several where lines came together; `results` belong to them,
+    `done` to what was said before; `rounds` counts the steps made for `texts`.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    results: list[tuple[str, str]] = field(default_factory=list)
+    done: list[tuple[str, str]] = field(default_factory=list)
+    rounds: int = 0
+
+
+def _exchange(messages: Sequence[Message]) -> _Exchange:
+    exchange, actions, moment, after_words = _Exchange(), dict[str, str](), "", False
+    for row in messages:
+        role = row.get("role")
+        if role == "user":
+            words, _, stamp = _text_of(row).partition(_CONTEXT)
+            # Lines of one turn were received at one moment; an older line without an answer had its notice.
+            if not (after_words and stamp == moment):
+                exchange.done += exchange.results
+                exchange.texts, exchange.results, exchange.rounds = [], [], 0
+            exchange.texts.append(_own_words(words))
+            moment = stamp
+        elif role == "assistant" and row.get("tool_calls"):
+            actions.update((call["id"], _action(call)) for call in row["tool_calls"])
+            exchange.rounds += 1
+        elif role == "assistant":
+            exchange = _Exchange()
+        elif role == "tool":
+            exchange.results.append((actions.get(str(row.get("tool_call_id")), ""), _text_of(row)))
+        after_words = role == "user"
+    return exchange
+
+
+def _calls(intents: Sequence[Intent | None]) -> list[dict[str, Any]]:
+    """Return the arguments of the calls that do what is asked for; the list of jobs is read once."""
+    calls: list[dict[str, Any]] = []
+    for intent in intents:
+        match intent:
+            case Add():
+                calls.append({"action": "add", **intent.arguments})
+            case ListJobs() | NeedJobs():
+                if {"action": "list"} not in calls:
+                    calls.append({"action": "list"})
+            case Remove():
+                calls += [{"action": "remove", "job_id": job_id} for job_id in intent.job_ids]
+            case Pause():
+                calls += [{"action": "pause", "job_id": job_id} for job_id in intent.job_ids]
+            case Resume():
+                calls += [{"action": "resume", "job_id": job_id} for job_id in intent.job_ids]
+    return calls
+
+
+def _wants_list(intents: Sequence[Intent | None]) -> bool:
+    return any(isinstance(intent, ListJobs) for intent in intents)
+
+
+def _words(intent: Intent | None, language: str) -> str:
+    """Return what can only be said, '' for what is done by calls."""
+    match intent:
+        case Ambiguous():
+            candidates = ", ".join(f"{job.name or job.text} [{job.id}]" for job in intent.candidates)
+            return say(language, "offline.ambiguous", candidates=candidates)
+        case NotFound():
+            return say(language, "offline.not_found", wanted=intent.wanted)
+        case Refuse():
+            return say(language, f"offline.{intent.reason}")
+    return ""
+
+
+def _own_words(words: str) -> str:
+    """Return what the person wrote, without what others wrote before it."""
+    while (rest := _QUOTE.sub("", words)) != words:
+        words = rest
+    return words
 
 
 def _action(call: Message) -> str:
+    """Return what a call asked of the jobs, '' for a call of another tool."""
+    if call["function"]["name"] != _TOOL:
+        return ""
     try:
         arguments = orjson.loads(call["function"]["arguments"])
     except orjson.JSONDecodeError:
@@ -158,14 +215,6 @@ def _text_of(row: Message) -> str:
         return content
     blocks = content if isinstance(content, list) else []
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
-
-
-def _own_words(text: str) -> str:
-    """Return what the person wrote, without what others wrote before it and the context block after it."""
-    words = text.partition(_CONTEXT)[0]
-    while (rest := _QUOTE.sub("", words)) != words:
-        words = rest
-    return words
 
 
 def _listed_jobs(results: list[tuple[str, str]]) -> list[KnownJob] | None:

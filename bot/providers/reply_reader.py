@@ -148,7 +148,8 @@ class ReplyReader:
                 self._reasoning.append(reasoning)
                 break  # endpoints that send both send the same text twice
         refusal = message.get("refusal")
-        if isinstance(refusal, str):
+        if isinstance(refusal, str) and refusal:
+            self.begun = True  # words of the model, if not for the person
             self._refusal.append(refusal)
         calls = message.get("tool_calls")
         if calls:

@@ -8,9 +8,11 @@ own, so that one commit serves a burst. What the tables mean is the business of 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -184,6 +186,10 @@ def _settle(group: list[_Pending]) -> None:
 
 async def _connect(path: Path) -> _Thread:
     def connect() -> sqlite3.Connection:
+        # Made beforehand for its mode, which the files beside it inherit: conversations are nobody else's.
+        # Only where there is none: closing a file that SQLite has open would drop its locks.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         conn.execute("PRAGMA journal_mode = WAL")
         conn.execute("PRAGMA foreign_keys = ON")

@@ -30,6 +30,17 @@ def _user_id(value: Any) -> Any:
     return text
 
 
+def _allowed(value: Any) -> Any:
+    """Refuse what is neither a list nor "*" in words that say how it is written."""
+    if value == "*":
+        return value
+    if not isinstance(value, list):
+        raise ValueError('must be a list of ids such as [111], or "*" for everybody')  # noqa: TRY004  # as above
+    if "*" in value:
+        raise ValueError('write allow_from = "*", without brackets, to let everybody in')
+    return value
+
+
 def _token(value: SecretStr) -> SecretStr:
     """Refuse what cannot be a token; it stands in the path of every request."""
     if any(char.isspace() for char in value.get_secret_value()):
@@ -44,7 +55,9 @@ class TelegramConfig(Section):
 
     token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")
-    allow_from: list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"] = Field(default=[])
+    allow_from: Annotated[list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"], BeforeValidator(_allowed)] = (
+        Field(default=[])
+    )
     group_policy: GroupPolicy = Field(default=GroupPolicy.MENTION, strict=False)
 
 

@@ -109,6 +109,7 @@ async def test_a_zone_is_set_by_name_and_refused_with_close_ones(tmp_path: Path)
             "/timezone Asia/Tokyo"
         )
         assert "Did you mean Europe/Berlin" in await engine.asks("/timezone Berlin")
+        assert (await engine.asks("/timezone CEST")).startswith("I do not know the time zone “CEST”. Names look like")
         assert "Asia/Tokyo" in await engine.asks("/timezone")
         assert "Europe/Berlin" in await engine.asks("/timezone", sender=OTHER)
 

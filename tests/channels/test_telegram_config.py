@@ -88,3 +88,12 @@ def test_the_package_has_exactly_one_channel() -> None:
     ]
     assert found == [TelegramChannel]
     assert TelegramChannel.config_cls is TelegramConfig
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [(111, "must be a list of ids such as"), ("111", "must be a list of ids such as"), (["*"], "without brackets")],
+)
+def test_a_list_of_people_in_another_form_is_told_how_it_is_written(written: object, advice: str) -> None:
+    with pytest.raises(ValidationError, match=advice):
+        TelegramConfig.model_validate({"token": "1:x", "allow_from": written})

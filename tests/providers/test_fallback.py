@@ -91,9 +91,7 @@ async def test_a_model_that_answered_is_not_down_any_more() -> None:
     assert len(primary.requests) == 3
 
 
-@pytest.mark.parametrize(
-    "kind", [ProviderErrorKind.AUTH, ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.RATE_LIMIT]
-)
+@pytest.mark.parametrize("kind", [ProviderErrorKind.AUTH, ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.RATE_LIMIT])
 async def test_an_error_of_the_request_does_not_make_the_model_count_as_down(kind: ProviderErrorKind) -> None:
     provider, primary, _, _ = pair(ProviderError(kind, "no"))
     await provider.complete(ask("remind me"))
@@ -127,9 +125,7 @@ async def test_what_the_stand_in_began_it_also_finishes() -> None:
     [
         after_a_call("call-1"),
         after_a_call("offline-1", {"role": "user", "content": "and a poem"}),
-        after_a_call(
-            "offline-1", {"role": "assistant", "content": "Done."}, {"role": "user", "content": "a poem"}
-        ),
+        after_a_call("offline-1", {"role": "assistant", "content": "Done."}, {"role": "user", "content": "a poem"}),
     ],
 )
 async def test_exchanges_of_the_model_and_new_questions_go_to_the_model(request_: ModelRequest) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bot.errors import ProviderErrorKind
+from bot.errors import ProviderError, ProviderErrorKind
 from bot.providers.openai_address import usable_base_url
 from bot.providers.openai_compatible import OpenAIProvider
 from bot.providers.reply_reader import ReplyReader
@@ -100,6 +100,12 @@ def test_whole_calls_under_one_id_or_index_stay_two(marks: Json) -> None:
     reply = ReplyReader().read({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "stop"}]})
     assert [call.arguments for call in reply.tool_calls] == ['{"n": 1}', '{"n": 2}']
     assert len({call.id for call in reply.tool_calls}) == 2
+
+
+def test_a_refusal_without_a_finish_reason_is_a_declined_answer() -> None:
+    with pytest.raises(ProviderError) as caught:
+        ReplyReader().read({"choices": [{"message": {"content": None, "refusal": "no"}}]})
+    assert caught.value.kind is ProviderErrorKind.CONTENT_FILTER
 
 
 def test_a_last_chunk_that_repeats_the_whole_message_doubles_nothing() -> None:
