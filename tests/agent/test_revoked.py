@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bot.interfaces import ModelReply, ModelRequest
 from bot.records import JobState
-from tests.support.engine import AnsweringProvider, again, calls, last_user, rig, said
+from tests.support.engine import MEMBER, OTHER, AnsweringProvider, again, calls, last_user, rig, said
+from tests.support.held_model import Held
 
 
 async def test_a_task_whose_creator_lost_the_right_to_speak_is_paused_and_the_chat_told(tmp_path: Path) -> None:
@@ -34,3 +35,35 @@ async def test_a_task_whose_creator_lost_the_right_to_speak_is_paused_and_the_ch
         assert job.state is JobState.PAUSED
         assert len(provider.requests) == asked
         assert job.last_state == "failed"
+
+
+async def test_a_message_that_waited_while_its_sender_lost_the_right_to_speak_is_not_answered(tmp_path: Path) -> None:
+    provider = AnsweringProvider(Held())
+    async with rig(tmp_path, provider, start=["delivery"]) as before:
+        await before.says("let me in", sender=MEMBER)
+        await before.says("and me", sender=OTHER)
+        setup = before.setup
+    setup.allow_from = (OTHER,)
+    async with again(setup) as after:
+        await after.reads("re: and me")
+        await after.idle()
+        assert [last_user(request) for request in provider.requests] == ["and me"]
+        assert after.channel.texts() == ["re: and me"]
+        [letter] = await after.store.overview.dead_letters(limit=9)
+        assert (letter.text, letter.error) == ("let me in", "its sender may not speak here any more")
+
+
+async def test_all_lines_of_somebody_who_may_not_speak_any_more_are_kept_for_the_owner(tmp_path: Path) -> None:
+    provider = AnsweringProvider(Held())
+    async with rig(tmp_path, provider, start=["delivery"]) as before:
+        await before.says("one")
+        await before.says("two")
+        setup = before.setup
+    setup.allow_from = ()
+    async with again(setup) as after:
+        await after.turns_end(1)
+        await after.idle()
+        assert provider.requests == []
+        assert after.channel.arrived == []
+        letters = await after.store.overview.dead_letters(limit=9)
+        assert sorted(letter.text for letter in letters) == ["one", "two"]
