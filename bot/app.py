@@ -269,7 +269,10 @@ class Engine:
     # --- life
 
     def stop(self, exit_code: int = EXIT_OK) -> None:
-        """Begin an orderly shutdown."""
+        """Begin an orderly shutdown; asked a second time, do not wait for running turns."""
+        if self.stopping.is_set():
+            self.loop.hurry()
+            return
         self.exit_code = exit_code
         self.stopping.set()
 

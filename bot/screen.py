@@ -201,8 +201,7 @@ class PromptScreen(Screen):
         style, label = ("bold yellow", " (reminder)") if reminder else ("bold green", "")
         out.print(Text(f"{self._name}{label}:", style=style))
         text = clean(event["text"])
-        # Links with their address in sight: a link that only shows its text could lead anywhere.
-        out.print(Markdown(text, hyperlinks=False) if event["kind"] in _MARKDOWN else Text(text))
+        out.print(_markdown(text) if event["kind"] in _MARKDOWN else Text(text))
         for path in event.get("files", ()):
             out.print(Text(f"file: {clean(path)}", style="cyan"))
         out.print()
@@ -268,3 +267,14 @@ def _read_piece(descriptor: int) -> bytes:
         return os.read(descriptor, _PIECE_BYTES)
     except OSError:
         return b""  # a terminal that hung up, or a folder: the end of input
+
+
+def _markdown(text: str) -> Markdown:
+    """Return text to render: each line on its own, as in every chat, though Markdown would join them."""
+    # Links with their address in sight: a link that only shows its text could lead anywhere.
+    rendered = Markdown(text, hyperlinks=False)
+    for token in rendered.parsed:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return rendered

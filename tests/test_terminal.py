@@ -97,6 +97,15 @@ async def test_long_lines_are_wrapped_between_words(program: Program, api: OpenA
         assert max(len(line.rstrip()) for line in shown) <= 40
 
 
+async def test_lines_of_an_answer_stay_lines(program: Program, api: OpenAIApi) -> None:
+    api.when("list", [Reply(text="Two things:\n• tea\n• bread")])
+    async with chat(program) as window:
+        await ask(window, "list")
+        lines = await window.until(lambda lines: "Dutiful:" in lines and "• bread" in lines)
+        start = lines.index("Dutiful:") + 1
+        assert lines[start : start + 3] == ["Two things:", "• tea", "• bread"]
+
+
 async def test_control_characters_of_a_message_are_not_obeyed(program: Program, api: OpenAIApi) -> None:
     api.when("trick", [Reply(text="before\x1b[2J\x1b[H after\x07\u009b3Jend")])
     async with chat(program) as window:

@@ -99,6 +99,7 @@ class AgentLoop:
         self._busy = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._hurried = asyncio.Event()
         self.commands: Commands | None = None  # set by the roof: commands need the loop as their control
 
     # --- control
@@ -118,6 +119,10 @@ class AgentLoop:
     def running(self) -> int:
         """See `TurnControl.running`."""
         return sum(not item.turn.lane.startswith("now:") for item in self._running.values())
+
+    def hurry(self) -> None:
+        """End a shutdown's patience with running turns; they go on at the next start."""
+        self._hurried.set()
 
     # --- life
 
@@ -154,10 +159,15 @@ class AgentLoop:
 
     async def _drain(self) -> None:
         """Let running turns end, up to the grace; what is left is cancelled and goes on at the next start."""
-        try:
-            async with asyncio.timeout(self._settings.limits.shutdown_grace_s):
-                await self._idle.wait()
-        except TimeoutError:
+        waits = [
+            asyncio.create_task(self._idle.wait(), name="turns end"),
+            asyncio.create_task(self._hurried.wait(), name="no patience left"),
+        ]
+        grace_s = self._settings.limits.shutdown_grace_s
+        await asyncio.wait(waits, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self._running:
             _log.warning("turns cut by shutdown, they go on at the next start", count=len(self._running))
 
     async def _renew(self) -> None:

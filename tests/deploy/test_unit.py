@@ -15,9 +15,7 @@ from bot.config import LimitsSection
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 
 
 def copy_unit(folder: Path, *, locked_down: bool) -> Path:
@@ -43,9 +41,7 @@ def settings() -> dict[str, str]:
 @pytest.mark.parametrize("locked_down", [False, True])
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, locked_down: bool) -> None:
     unit = copy_unit(tmp_path, locked_down=locked_down)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
     assert done.stderr == ""  # unknown keys are warnings only
     assert done.returncode == 0
 

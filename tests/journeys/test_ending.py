@@ -47,6 +47,24 @@ async def test_a_turn_cut_by_the_shutdown_goes_on_at_the_next_start(
     assert held.hits == 3  # the recorded step was not asked for again
 
 
+async def test_a_second_signal_does_not_wait_for_running_turns_and_loses_nothing(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    service.configure(service.sections, {"limits": {"shutdown_grace_s": 600}})
+    held = model.when("patience", [Reply(stall_after=0), Reply(text="here it is")])
+    await service.start()
+    telegram.user_says(ADA, "patience")
+    await model.wait_for(lambda: held.hits == 1)
+    service.terminate()
+    await service.wait_notified("STOPPING=1")
+    service.terminate()
+    assert await service.wait_exit() == 0
+    assert telegram.texts(ADA) == []
+    await service.start()
+    await telegram.wait_for(lambda: telegram.texts(ADA))
+    assert telegram.texts(ADA) == ["here it is"]
+
+
 async def test_a_shutdown_is_no_attempt_of_the_turn_it_cuts(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:

@@ -30,9 +30,9 @@ async def test_polling_survives_resets_and_a_bad_gateway(telegram: BotApi, servi
         telegram.faults.add(bad_gateway("getUpdates")),
     ]
     telegram.user_says(ADA, "after")  # wakes the open poll; the next ones fail
-    await telegram.wait_for(lambda: all(telegram.faults.hits(fault) for fault in faults), timeout_s=30)
+    await telegram.wait_for(lambda: all(telegram.faults.hits(fault) for fault in faults))
     telegram.user_says(ADA, "in the end")
-    await telegram.wait_for(lambda: "in the end" in telegram.texts(ADA), timeout_s=30)
+    await telegram.wait_for(lambda: "in the end" in telegram.texts(ADA))
     assert telegram.texts(ADA) == ["before", "after", "in the end"]
 
 
@@ -75,7 +75,7 @@ async def test_telegram_down_at_the_start_makes_it_unready_but_healthy_until_tel
     assert (status, report["ok"]) == (503, False)
     telegram.user_says(ADA, "anybody home?")
     await telegram.come_up()
-    await telegram.wait_for(lambda: telegram.texts(ADA), timeout_s=30)
+    await telegram.wait_for(lambda: telegram.texts(ADA))
     assert telegram.texts(ADA) == ["anybody home?"]
     assert await service.health("/readyz") == (200, {"ok": True, "channels": {"telegram": "ready"}})
 

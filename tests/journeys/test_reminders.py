@@ -117,7 +117,7 @@ async def test_a_daily_reminder_notices_that_the_clock_has_jumped_to_the_next_da
     await telegram.wait_for(lambda: telegram.texts(ADA))
     due = past.replace(second=0, microsecond=0) + timedelta(days=1)
     dial.write_text(f"+{(due - datetime.now(UTC)).total_seconds() + 2:.0f}s")
-    await telegram.wait_for(lambda: len(telegram.texts(ADA)) == 2, timeout_s=45)
+    await telegram.wait_for(lambda: len(telegram.texts(ADA)) == 2, timeout_s=75)
     assert telegram.texts(ADA) == ["I will.", "daily bread"]
 
 

@@ -56,6 +56,7 @@ class LoopbackServer:
     """An HTTP server that lives as long as its `async with` block."""
 
     max_request_bytes = 64 * 1024 * 1024
+    patience_s = 10.0  # how long `wait_for` waits unless it is told
     stops_with_client = False  # whether a request ends when its client hangs up, or is carried out anyway
 
     def __init__(self, *, port: int = 0) -> None:
@@ -72,16 +73,17 @@ class LoopbackServer:
         """Answer one request."""
         raise NotImplementedError
 
-    async def wait_for(self, predicate: Callable[[], T], *, timeout_s: float = 10.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """Return the predicate's first true value, looking again after each event of the server.
 
         Raises:
             TimeoutError: with the server's own account of what it saw instead.
         """
+        limit_s = self.patience_s if timeout_s is None else timeout_s
         try:
-            return await self.bell.wait_for(predicate, timeout_s=timeout_s)
+            return await self.bell.wait_for(predicate, timeout_s=limit_s)
         except TimeoutError:
-            raise TimeoutError(f"not seen within {timeout_s} s; seen: {self.account()}") from None
+            raise TimeoutError(f"not seen within {limit_s} s; seen: {self.account()}") from None
 
     def account(self) -> str:
         """Say in one line what happened here so far, for failure messages."""

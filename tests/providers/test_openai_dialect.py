@@ -17,9 +17,7 @@ OPENAI = "https://api.openai.com/v1"
 
 
 def dialect(base_url: str = LOCAL, **options: Any) -> Dialect:
-    return Dialect(
-        **{"model": "m", "base_url": base_url, "temperature": 0.3, "output_tokens": 500, **options}
-    )
+    return Dialect(**{"model": "m", "base_url": base_url, "temperature": 0.3, "output_tokens": 500, **options})
 
 
 def fields(of: Dialect, request: ModelRequest | None = None, *, stream: bool = False) -> dict[str, Any]:
@@ -28,9 +26,7 @@ def fields(of: Dialect, request: ModelRequest | None = None, *, stream: bool = F
     return body
 
 
-def refuse(
-    of: Dialect, words: str, request: ModelRequest | None = None, *, status: int = 400, param: str = ""
-) -> str:
+def refuse(of: Dialect, words: str, request: ModelRequest | None = None, *, status: int = 400, param: str = "") -> str:
     failure = Failure(status=status, message=words, words=words, param=param)
     return of.learn(failure, request or ask(), stream=True, revision=of.revision)
 
@@ -52,9 +48,7 @@ def test_a_streamed_request_asks_for_usage() -> None:
 
 def test_encoded_tools_go_in_as_they_are() -> None:
     encoded = b'[{"type": "function",  "function": {"name": "as_it_is"}}]'
-    assert b',"tools":' + encoded + b"}" in dialect().encode(
-        ask(tools=[tool("x")], tools_json=encoded), stream=False
-    )
+    assert b',"tools":' + encoded + b"}" in dialect().encode(ask(tools=[tool("x")], tools_json=encoded), stream=False)
 
 
 def test_tools_without_their_encoding_are_encoded() -> None:

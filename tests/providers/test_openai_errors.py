@@ -152,9 +152,7 @@ def test_a_declined_prompt_is_not_a_bad_request(status: int, body: Any) -> None:
         ({}, said("Please try again later."), None),
     ],
 )
-def test_the_wait_a_provider_asks_for_is_found(
-    headers: dict[str, str], body: Any, wait_s: float | None
-) -> None:
+def test_the_wait_a_provider_asks_for_is_found(headers: dict[str, str], body: Any, wait_s: float | None) -> None:
     assert mapped(429, body, headers).retry_after_s == wait_s
 
 
@@ -183,8 +181,6 @@ def test_any_body_makes_an_error_and_never_a_crash(body: bytes) -> None:
 
 
 def test_details_carry_no_keys_and_no_long_bodies() -> None:
-    detail = clean_detail(
-        "bad\nkey my-own-key and sk-abcdef123456 in Bearer zzz\n" + "x" * 5000, "my-own-key"
-    )
+    detail = clean_detail("bad\nkey my-own-key and sk-abcdef123456 in Bearer zzz\n" + "x" * 5000, "my-own-key")
     assert detail.startswith("bad key *** and *** in *** xxx")
     assert len(detail) == 500

@@ -132,9 +132,7 @@ async def test_no_error_detail_carries_the_key(place: str) -> None:
         ),
     ],
 )
-async def test_a_difference_is_learned_at_once_and_remembered(
-    endpoint: Endpoint, options: dict[str, Any]
-) -> None:
+async def test_a_difference_is_learned_at_once_and_remembered(endpoint: Endpoint, options: dict[str, Any]) -> None:
     naps = Naps()
     async with (
         OpenAIApi(endpoint=endpoint) as api,
@@ -178,9 +176,7 @@ async def test_the_requested_output_leaves_room_for_the_input() -> None:
         assert reply.text == "done"
 
 
-@pytest.mark.parametrize(
-    "base_url", ["localhost:11434/v1", "ftp://x/v1", "http://", "http://x:99999/v1", "nonsense"]
-)
+@pytest.mark.parametrize("base_url", ["localhost:11434/v1", "ftp://x/v1", "http://", "http://x:99999/v1", "nonsense"])
 def test_an_address_that_cannot_work_is_refused_before_any_call(base_url: str) -> None:
     with pytest.raises(ConfigError, match=r"llm\.base_url"):
         OpenAIProvider(model="m", base_url=base_url)
@@ -202,7 +198,5 @@ async def test_warming_up_loads_the_sdk_before_the_first_call() -> None:
 
 
 def test_importing_the_provider_does_not_import_the_sdk() -> None:
-    code = (
-        "import sys, bot.providers.openai_compatible; sys.exit(bool({'openai', 'httpx2'} & set(sys.modules)))"
-    )
+    code = "import sys, bot.providers.openai_compatible; sys.exit(bool({'openai', 'httpx2'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -36,9 +36,7 @@ async def test_text_is_shown_as_it_grows_and_returned_whole() -> None:
             shown.append(text)
             grown.set()
 
-        api.script.append(
-            Reply(text="Good morning", chunks=["Good ", "morning"], stall_after=2, stall_until=gate)
-        )
+        api.script.append(Reply(text="Good morning", chunks=["Good ", "morning"], stall_after=2, stall_until=gate))
         async with provider_for(api) as provider, asyncio.TaskGroup() as tasks:
             call = tasks.create_task(provider.complete(ask(), show))
             await grown.wait()
@@ -61,9 +59,7 @@ async def test_without_a_listener_nothing_is_streamed() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 async def test_tool_calls_usage_and_reasoning_arrive_either_way(stream: bool) -> None:
     usage = {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}}
-    said = Reply(
-        text="One moment.", reasoning="plan", tool_calls=[("cron", {"action": "list"}, "c1")], usage=usage
-    )
+    said = Reply(text="One moment.", reasoning="plan", tool_calls=[("cron", {"action": "list"}, "c1")], usage=usage)
     async with OpenAIApi() as api:
         reply, shown = await complete(api, said, stream=stream)
     assert reply.text == "One moment."
@@ -79,9 +75,7 @@ async def test_tool_calls_usage_and_reasoning_arrive_either_way(stream: bool) ->
 async def test_reasoning_without_an_end_tag_never_reaches_the_person() -> None:
     chunks = ["<thi", "nk>plan without end", " tag <fin", "al>Hi</final>"]
     async with OpenAIApi() as api:
-        reply, shown = await complete(
-            api, Reply(text="".join(chunks), chunks=chunks, reasoning="secret plan")
-        )
+        reply, shown = await complete(api, Reply(text="".join(chunks), chunks=chunks, reasoning="secret plan"))
     assert reply.text == "Hi"
     assert shown == ["Hi"]
 
@@ -174,9 +168,7 @@ async def test_a_stream_that_goes_wrong_is_an_error_of_its_kind(said: Reply, kin
         (Reply(finish_reason="content_filter"), ProviderErrorKind.CONTENT_FILTER),
     ],
 )
-async def test_a_whole_answer_that_goes_wrong_is_an_error_of_its_kind(
-    said: Reply, kind: ProviderErrorKind
-) -> None:
+async def test_a_whole_answer_that_goes_wrong_is_an_error_of_its_kind(said: Reply, kind: ProviderErrorKind) -> None:
     async with OpenAIApi() as api:
         error = await fail(api, said, stream=False)
     assert error.kind is kind

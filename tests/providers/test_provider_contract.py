@@ -34,9 +34,7 @@ PROVIDERS: dict[str, Make] = {"openai": openai, "stand-in": stand_in}
 @pytest.fixture
 async def api() -> AsyncIterator[OpenAIApi]:
     async with OpenAIApi() as server:
-        server.when(
-            "two calls", [Reply(tool_calls=[("cron", {"action": "list"}), ("cron", {"action": "list"})])] * 9
-        )
+        server.when("two calls", [Reply(tool_calls=[("cron", {"action": "list"}), ("cron", {"action": "list"})])] * 9)
         yield server
 
 
@@ -99,9 +97,7 @@ async def test_warming_up_twice_and_closing_twice_is_harmless(provider: Provider
     await provider.close()
 
 
-async def test_a_failing_model_raises_a_mapped_error_and_nothing_else(
-    provider: Provider, api: OpenAIApi
-) -> None:
+async def test_a_failing_model_raises_a_mapped_error_and_nothing_else(provider: Provider, api: OpenAIApi) -> None:
     await api.go_down()
     with pytest.raises(ProviderError) as caught:
         await provider.complete(question("hello"))

@@ -147,9 +147,7 @@ def test_calls_without_a_name_or_shape_are_dropped_and_counted() -> None:
 
 
 def test_arguments_cut_off_by_the_length_limit_stay_as_they_are() -> None:
-    reply = stream(
-        call(index=0, id="a", function={"name": "one", "arguments": '{"x": "lon'}), chunk({}, "length")
-    )
+    reply = stream(call(index=0, id="a", function={"name": "one", "arguments": '{"x": "lon'}), chunk({}, "length"))
     assert calls_of(reply) == [("a", "one", '{"x": "lon')]
     assert reply.finish_reason == "length"
 
@@ -167,9 +165,7 @@ def test_content_may_be_a_list_of_parts() -> None:
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_reasoning_in_a_field_of_its_own_stays_out_of_the_text(field: str) -> None:
-    reply = stream(
-        chunk({field: "the "}), chunk({field: "plan"}), chunk({"content": "Hi"}), chunk({}, "stop")
-    )
+    reply = stream(chunk({field: "the "}), chunk({field: "plan"}), chunk({"content": "Hi"}), chunk({}, "stop"))
     assert (reply.text, reply.reasoning) == ("Hi", "the plan")
 
 

@@ -31,8 +31,8 @@ from tests.platforms.loopback import Bell
 from tests.platforms.openai_api import OpenAIApi
 
 ROOT = Path(__file__).parents[2]
-START_S = 30.0  # generous: machines that run tests are busy
-EXIT_S = 30.0
+START_S = 45.0  # generous: machines that run tests are busy
+EXIT_S = 45.0
 
 Json = dict[str, Any]
 
@@ -87,6 +87,8 @@ class Service:
         self.notified: list[str] = []
         self._bell = Bell()
         self._servers = [server for server in (telegram, model) if server is not None]
+        for server in self._servers:
+            server.patience_s = START_S  # what they wait for may begin with a start
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[int] | None = None
         self._transport: asyncio.DatagramTransport | None = None
