@@ -70,8 +70,11 @@ GERMAN = Language(
         r"|(?:\w+ ){0,3}(?:vor|nach) (?:dem|der"
         r"|meinem|meiner|unserem)\b)"
     ),
+    # An article may follow if an infinitive ends it ("die Post prüfen"): a statement has its verb there instead.
     bare=_compile(
-        r"(?!(?:ich|wir|du|er|sie|es|ihr|man|das|die|der|dieser?|mein|meine|unser|ist|sind|war|hat|habe"
+        r"(?=(?:das|die|der|den|meine?n?|unsere?n?) (?!.*\b(?:ist|sind|war|waren|hat|haben|wird|werden|kann|können)\b)"
+        r".*\w(?:en|ern|eln|tun)\W*$)"
+        r"|(?!(?:ich|wir|du|er|sie|es|ihr|man|das|die|der|dieser?|mein|meine|unser|ist|sind|war|hat|habe"
         r"|haben|hast|kann|kannst"
         r"|muss|müssen|will|soll|wird|werden|gibt|geht|gehe|gehen|fühle|was|wer|warum|wie|wo|wann|und|oder"
         r"|aber|bin|steht|stehe|kommt"
