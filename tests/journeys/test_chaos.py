@@ -1,6 +1,7 @@
 """Journey: everything at once, driven by a seed, and the promises hold.
 
-Replay a run with `DUTIFUL_CHAOS_SEED=n`; make it longer with `DUTIFUL_CHAOS_S=seconds`. A seed fixes what
+The seed is the same in every run, so that a red one means a change. `DUTIFUL_CHAOS_SEED=n` tries or replays
+another one, `DUTIFUL_CHAOS_SEED=random` a new one; `DUTIFUL_CHAOS_S=seconds` makes it longer. A seed fixes what
 people, platform and model do; how the processes interleave is the machine's, so that a replay is likely to
 find a problem again, not certain.
 """
@@ -24,7 +25,8 @@ from tests.support.chaos_ledger import audit
 from tests.support.service import Service
 
 STORM_S = float(os.environ.get("DUTIFUL_CHAOS_S", "15"))
-SEED = int(os.environ.get("DUTIFUL_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
+_WANTED = os.environ.get("DUTIFUL_CHAOS_SEED", "20261129")
+SEED = random.SystemRandom().randrange(1, 1_000_000) if _WANTED == "random" else int(_WANTED)
 CALM_S = 90.0  # the longest pause that a part of the service makes after failures is 30 s
 
 
