@@ -7,6 +7,7 @@ What a message means is the loop's business, how it is sent the delivery's.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -20,6 +21,9 @@ from bot.records import Acceptance, OutboxRow, Turn
 
 SWEEP_S = 10.0
 """How long a lost doorbell can delay work. Also the longest sleep while nothing happens."""
+
+BOT_CHAIN_LIMIT = 5
+"""How many messages of other bots a chat may send in a row; then a person has to speak first."""
 
 _IMMEDIATE_AT_ONCE = 8
 
@@ -64,15 +68,19 @@ class MessageBus:
         self._clock = clock
         self._policy = policy
         self._is_immediate = is_immediate
+        self._bot_chains: Counter[Address] = Counter()  # chats in which only bots spoke lately
         self._inbound_empty = False
         self._outbound_due_us: int | None = 0  # look at once: rows may be left from before
 
     async def publish_inbound(self, message: InboundMessage) -> Acceptance:
-        """See `Intake.publish_inbound`. A stranger's message is refused and leaves one log line."""
+        """See `Intake.publish_inbound`. Strangers, and bots among themselves, are refused with one log line."""
         if message.origin is Origin.USER:
             channel = message.address.channel
             if self._policy.role_of(channel, message.sender_id) is Role.STRANGER:
                 _log.info("stranger ignored", channel=channel, sender=message.sender_id, chat=message.address.chat_id)
+                return Acceptance.REFUSED
+            if self._ends_a_chain(message):
+                _log.warning("bot ignored until a person speaks", chat=message.address.key, sender=message.sender_id)
                 return Acceptance.REFUSED
             if not message.lane and self._is_immediate(message.text):
                 message = replace(message, lane=f"now:{message.address.key}")
@@ -83,6 +91,14 @@ class MessageBus:
         else:
             self._signal.notify(Topic.INBOUND)
         return acceptance
+
+    def _ends_a_chain(self, message: InboundMessage) -> bool:
+        """Say whether bots, marked by their channel, have talked to us long enough: two may never stop."""
+        if "from_bot" not in message.meta:
+            self._bot_chains.pop(message.address, None)
+            return False
+        self._bot_chains[message.address] += 1
+        return self._bot_chains[message.address] > BOT_CHAIN_LIMIT
 
     async def publish_edit(self, message: InboundMessage) -> Acceptance:
         """See `Intake.publish_edit`."""

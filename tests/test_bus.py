@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from bot.bus import LocalSignal
 from bot.interfaces import Topic
@@ -57,6 +58,17 @@ async def test_commands_that_act_at_once_get_a_lane_beside_the_chats(tmp_path: P
         await engine.bus.publish_inbound(inbound("/new", "3"))
         turns = await engine.bus.consume_inbound(lambda: 5)
         assert [turn.lane for turn in turns] == [CHAT.key, f"now:{CHAT.key}"]
+
+
+async def test_bots_that_talk_to_each_other_are_ended_until_a_person_speaks(tmp_path: Path) -> None:
+    bot: dict[str, Any] = {"meta": {"from_bot": True}}
+    async with rig(tmp_path, PROVIDER, start=["delivery"]) as engine:
+        taken = [await engine.bus.publish_inbound(inbound("beep", f"{number}", **bot)) for number in range(8)]
+        assert taken == [Acceptance.ACCEPTED] * 5 + [Acceptance.REFUSED] * 3
+        elsewhere = Address(channel="memory", chat_id="c2")
+        assert await engine.bus.publish_inbound(inbound("beep", "20", elsewhere, **bot)) is Acceptance.ACCEPTED
+        assert await engine.bus.publish_inbound(inbound("go on", "21")) is Acceptance.ACCEPTED
+        assert await engine.bus.publish_inbound(inbound("beep", "22", **bot)) is Acceptance.ACCEPTED
 
 
 async def test_without_room_only_commands_that_act_at_once_are_handed_out(tmp_path: Path) -> None:

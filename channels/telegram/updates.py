@@ -176,13 +176,18 @@ def _is_for_us(message: Message, spans: list[Span], me: BotIdentity, policy: Gro
     if message.chat.type == "private":
         return True
     mentioned = any(_names_us(span, me) for span in spans)
-    author = message.from_user
-    if author is not None and author.is_bot and message.sender_chat is None:
+    if _is_from_a_bot(message):
         return mentioned  # two bots that answer each other's every word would never end
     if policy is GroupPolicy.ALL or mentioned:
         return True
     target = replied_message(message)
     return target is not None and target.from_user is not None and target.from_user.id == me.id
+
+
+def _is_from_a_bot(message: Message) -> bool:
+    # An anonymous admin and a linked channel write through a bot of Telegram's, in the name of a chat.
+    author = message.from_user
+    return author is not None and author.is_bot and message.sender_chat is None
 
 
 def _names_us(span: Span, me: BotIdentity) -> bool:
@@ -250,8 +255,10 @@ def _inbound(message: Message, spans: list[Span], me: BotIdentity) -> InboundMes
 
 
 def _meta(message: Message) -> dict[str, Any]:
-    """Return marks for words that are not the sender's own."""
+    """Return marks for words that are not the sender's own, or whose sender is no person."""
     meta: dict[str, Any] = {}
+    if _is_from_a_bot(message):
+        meta["from_bot"] = True
     if message.forward_origin is not None:
         meta["forwarded_from"] = str(message.forward_origin.type)
     if message.external_reply is not None:

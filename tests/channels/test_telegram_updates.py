@@ -155,7 +155,8 @@ def test_other_bots_are_heard_only_when_they_mention_the_bot(api: BotApi, policy
     ours = bot_says(api, GROUP, "hello")
     assert read(api, group_says(api, "beep", user_id=999, is_bot=True), policy) is None
     assert read(api, group_says(api, "beep", user_id=999, is_bot=True, reply_to=ours), policy) is None
-    assert received(api, group_says(api, "@MyBot beep", user_id=999, is_bot=True), policy).text == "beep"
+    heard = received(api, group_says(api, "@MyBot beep", user_id=999, is_bot=True), policy)
+    assert (heard.text, heard.meta) == ("beep", {"from_bot": True})
 
 
 def test_the_bots_own_messages_are_never_heard(api: BotApi) -> None:

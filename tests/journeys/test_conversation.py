@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from pathlib import Path
 
 from tests.platforms.bot_api import BotApi
+from tests.platforms.bot_api_faults import Fault
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Json, Reply, text_of
 from tests.support.service import Service
 
 ADA, BEN = 111, 222
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 
 
 async def test_a_message_is_answered_by_the_model(telegram: BotApi, model: OpenAIApi, service: Service) -> None:
@@ -216,3 +221,45 @@ async def test_two_bots_keep_to_themselves(
         assert telegram.texts(ADA) == ["to the first"]
         assert second_api.texts(ADA) == ["to the second"]
         assert (model.request_count, second_model.request_count) == (1, 1)
+
+
+async def test_an_album_is_one_turn_with_all_its_pictures_and_one_answer(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    await service.start()
+    for caption in ("our trip", None, None):
+        telegram.user_says(ADA, photo=PIXEL, caption=caption, media_group_id="g1")
+    telegram.user_says(ADA, "/status")
+    await telegram.wait_for(lambda: len(telegram.texts(ADA)) == 2)
+    assert "our trip" in telegram.texts(ADA)
+    assert model.request_count == 1
+    blocks = model.requests[0]["messages"][-1]["content"]
+    assert [block["type"] for block in blocks] == ["text", "image_url", "image_url", "image_url"]
+
+
+async def test_a_model_that_breaks_off_twice_and_then_answers_is_read_as_one_message(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    cut = Reply(text="Good morning, everyone here", cut_after=1)
+    greeting = model.when("greet", [cut, cut, Reply(text="Good evening")])
+    await service.start()
+    telegram.user_says(ADA, "greet us")
+    await telegram.wait_for(lambda: telegram.texts(ADA))
+    telegram.user_says(ADA, "thanks")
+    await telegram.wait_for(lambda: "thanks" in telegram.texts(ADA))
+    assert greeting.hits == 3
+    assert telegram.texts(ADA) == ["Good evening", "thanks"]
+
+
+async def test_a_voice_message_that_cannot_be_fetched_is_no_empty_turn(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    telegram.faults.add(Fault(method="getFile", times=None, status=400, description="Bad Request: file is too big"))
+    voice = {"voice": {"file_id": "V", "file_unique_id": "u", "duration": 3, "file_size": 25_000_000}}
+    await service.start()
+    telegram.user_says(ADA, "", extra=voice)
+    await telegram.wait_for(lambda: telegram.texts(ADA))
+    heard = text_of(model.requests[0]["messages"][-1]).partition("\n")[0]
+    assert heard.startswith("[Attachment: voice")
+    assert "25,000,000 bytes" in heard
+    assert "too big to fetch (25.0 MB): bots may load files of up to 20 MB" in heard
