@@ -112,7 +112,7 @@ def chat(
     """Talk in this terminal, beside a running service or without one."""
     if message is not None and not message.strip():
         raise typer.BadParameter("there is nothing to say", param_hint="--message")
-    settings = _load(config)
+    settings = _load(config, secrets=False)  # a running service has read them
     _set_up_logging(settings, quiet=True)
     # As for `run`; the terminal's own libraries on top.
     from bot.terminal import chat as open_chat
@@ -155,7 +155,7 @@ def status(json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show sessions, queues, dead letters, jobs and channels."""
     from bot.reports import print_status  # rich is not needed for --help
 
-    settings = _load(config)
+    settings = _load(config, secrets=False)
     report = _run(_ask(settings, "status"))
     print_status(report, as_json=json)
 
@@ -165,7 +165,7 @@ def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
     """List all jobs, soonest first."""
     from bot.reports import print_jobs  # as in `status`
 
-    print_jobs(_run(_ask(_load(config), "jobs.list")), as_json=json)
+    print_jobs(_run(_ask(_load(config, secrets=False), "jobs.list")), as_json=json)
 
 
 @jobs_app.command("remove")
@@ -173,7 +173,7 @@ def jobs_remove(job_id: str, json: JsonOption = False, config: ConfigOption = No
     """Remove a job."""
     from bot.reports import print_change  # as in `status`
 
-    print_change("removed", _run(_ask(_load(config), "jobs.remove", id=job_id)), as_json=json)
+    print_change("removed", _run(_ask(_load(config, secrets=False), "jobs.remove", id=job_id)), as_json=json)
 
 
 @jobs_app.command("run")
@@ -181,17 +181,17 @@ def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None)
     """Fire a job now, beside its schedule."""
     from bot.reports import print_change  # as in `status`
 
-    print_change("fired", _run(_ask(_load(config), "jobs.run", id=job_id)), as_json=json)
+    print_change("fired", _run(_ask(_load(config, secrets=False), "jobs.run", id=job_id)), as_json=json)
 
 
 # --- shared
 
 
-def _load(path: Path | None) -> Config:
+def _load(path: Path | None, *, secrets: bool = True) -> Config:
     from bot.config import load_config  # pydantic is not needed for --help
     from bot.parts import config_sections
 
-    return load_config(path, sections=config_sections())
+    return load_config(path, sections=config_sections(), secrets=secrets)
 
 
 def _set_up_logging(settings: Config, *, quiet: bool) -> None:

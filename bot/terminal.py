@@ -54,6 +54,7 @@ async def _link(config: Config, *, stays: bool) -> AsyncIterator[tuple[Connectio
     """
     connection = await connect(config.bot.data_dir)
     if connection is None:
+        config.require_secrets()
         grace_s = min(config.limits.shutdown_grace_s, _GRACE_S)
         hasty = replace(config, limits=config.limits.model_copy(update={"shutdown_grace_s": grace_s}))
         try:

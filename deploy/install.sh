@@ -54,7 +54,14 @@ fi
 umask 022
 mkdir -p "$prefix" "$etc" "$(dirname -- "$unit")"
 [ -x "$prefix/venv/bin/python" ] || "$python" -m venv "$prefix/venv"
-"$prefix/venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "$source"
+# A checkout brings the versions its tests ran with. Without the hashes: pip cannot check one for the checkout itself.
+versions=$(mktemp)
+trap 'rm -f -- "$versions"' EXIT
+if [ -f "$source/requirements.lock" ]; then
+    sed -n '/^[A-Za-z0-9]/s/ *\\$//p' "$source/requirements.lock" >"$versions"
+fi
+echo "Installing into $prefix/venv; this takes a minute or two."
+"$prefix/venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade -c "$versions" "$source"
 # The same version number may stand for newer code in a checkout.
 "$prefix/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$source"
 

@@ -150,3 +150,13 @@ def test_importing_the_configuration_needs_neither_the_network_nor_the_sdks() ->
     loaded = set(done.stdout.split())
     assert "pydantic" in loaded
     assert loaded.isdisjoint({"structlog", "rich", "aiohttp", "telegram", "openai", "httpx"})
+
+
+def test_a_secret_that_was_not_read_is_listed_and_is_no_secret(tmp_path: Path) -> None:
+    file = tmp_path / "dutiful.toml"
+    file.write_text('[llm]\napi_key = "file:absent"\n')
+    loaded = load_config(file, sections={}, secrets=False)
+    assert loaded.unread == {"llm.api_key": "file:absent cannot be read: No such file or directory"}
+    assert loaded.secrets() == frozenset()
+    with pytest.raises(ConfigError, match=r"llm\.api_key: file:absent cannot be read"):
+        loaded.require_secrets()

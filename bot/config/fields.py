@@ -22,6 +22,9 @@ from bot.zones import load_zone
 _MAX_SECRET_BYTES = 64 * 1024
 _MAX_PORT = 65_535
 
+UNREAD_SECRET = "(unread)"  # noqa: S105  # it stands for one
+"""Stands for a secret that could not be read where none is needed; never a value of anybody's."""
+
 
 class Section(BaseModel):
     """Base of every section, also of the plugins': unknown keys and wrong types are errors.
@@ -63,9 +66,23 @@ def _read_secret_file(path: Path, shown: str) -> str:
 
 
 def _resolve_secret(value: Any, info: ValidationInfo) -> Any:
-    """Turn `env:NAME`, `file:PATH`, `credential:NAME` or a literal into the secret itself."""
+    """Turn `env:NAME`, `file:PATH`, `credential:NAME` or a literal into the secret itself.
+
+    Where the context has a list `unread`, a reference that leads nowhere is noted there as (key, problem).
+    """
     if not isinstance(value, str):
         return value
+    try:
+        return SecretStr(_secret_text(value, info))
+    except ValueError as error:
+        unread = (info.context or {}).get("unread")
+        if unread is None or value.partition(":")[0] not in ("env", "file", "credential"):
+            raise
+        unread.append((info.field_name, str(error)))
+        return SecretStr(UNREAD_SECRET)
+
+
+def _secret_text(value: str, info: ValidationInfo) -> str:
     scheme, _, name = value.partition(":")
     shown = value
     if scheme == "env":
@@ -88,7 +105,7 @@ def _resolve_secret(value: Any, info: ValidationInfo) -> Any:
         raise ValueError(f"{shown} is empty")
     if re.search(r"[\x00-\x1f\x7f]", text):
         raise ValueError(f"{shown} contains line breaks or control characters")
-    return SecretStr(text)
+    return text
 
 
 SecretText = Annotated[SecretStr, BeforeValidator(_resolve_secret)]

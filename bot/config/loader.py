@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from bot.config.fields import UNREAD_SECRET
 from bot.config.sections import (
     AccessSection,
     BotSection,
@@ -58,6 +59,17 @@ class Config:
     channels: Mapping[str, BaseModel]
     plugins: Mapping[str, BaseModel]  # all plugin sections that are present, by full name (channels too)
     path: Path | None  # the file it came from; None: defaults only
+    unread: Mapping[str, str]  # secrets that could not be read, by full key, with what is wrong
+
+    def require_secrets(self) -> None:
+        """Refuse to go on without the secrets that an engine without channels needs.
+
+        Raises:
+            ConfigError: one line per secret that could not be read.
+        """
+        needed = {key: problem for key, problem in self.unread.items() if not key.startswith("channels.")}
+        if needed:
+            raise ConfigError("\n".join(f"{self.path}: {key}: {problem}" for key, problem in needed.items()))
 
     def secrets(self) -> frozenset[str]:
         """Return every secret value, and the passwords inside URLs, for redaction."""
@@ -86,10 +98,14 @@ def find_config(explicit: Path | str | None = None) -> Path | None:
     return next((path for path in map(_expand, places) if os.path.lexists(path)), None)
 
 
-def load_config(path: Path | str | None = None, *, sections: Mapping[str, type[BaseModel]]) -> Config:
+def load_config(
+    path: Path | str | None = None, *, sections: Mapping[str, type[BaseModel]], secrets: bool = True
+) -> Config:
     """Load `path`, or what `find_config` finds, or defaults.
 
-    `sections` maps full names of plugin sections to their models, such as `channels.telegram`.
+    `sections` maps full names of plugin sections to their models, such as `channels.telegram`. Without `secrets`,
+    those that cannot be read are no problem but are listed in `Config.unread`: whoever only talks to a running
+    service seldom has its environment and never its systemd credentials.
 
     Raises:
         ConfigError: one line per problem, each with file, key and what is wrong.
@@ -97,7 +113,7 @@ def load_config(path: Path | str | None = None, *, sections: Mapping[str, type[B
     file = find_config(path)
     raw = {} if file is None else _read(file)
     folder = Path.cwd() if file is None else Path(os.path.abspath(file)).parent  # noqa: PTH100  # keep links
-    check = _Check(raw, dict(sections), folder)
+    check = _Check(raw, dict(sections), folder, secrets=secrets)
     models = check.run()
     if check.problems:
         prefix = "configuration" if file is None else str(file)
@@ -108,7 +124,7 @@ def load_config(path: Path | str | None = None, *, sections: Mapping[str, type[B
     channels = {
         name.removeprefix("channels."): model for name, model in plugins.items() if name.startswith("channels.")
     }
-    return Config(**core, channels=channels, plugins=plugins, path=file)
+    return Config(**core, channels=channels, plugins=plugins, path=file, unread=check.unread)
 
 
 def default_config_text() -> str:
@@ -167,12 +183,16 @@ def _read_bytes(path: Path) -> bytes:
 class _Check:
     """One pass over a parsed file: builds the sections and collects the problems."""
 
-    def __init__(self, raw: dict[str, Any], plugins: dict[str, type[BaseModel]], folder: Path) -> None:
+    def __init__(
+        self, raw: dict[str, Any], plugins: dict[str, type[BaseModel]], folder: Path, *, secrets: bool
+    ) -> None:
         self._raw = raw
         self._models = {**_CORE, **plugins}
         self._plugins = plugins
         self._folder = folder
+        self._secrets = secrets
         self.problems: list[str] = []
+        self.unread: dict[str, str] = {}
 
     def run(self) -> dict[str, BaseModel]:
         """Return the models of all core sections and of the plugin sections that are present."""
@@ -204,11 +224,15 @@ class _Check:
         if not isinstance(value, dict):
             self.problems.append(f"{name}: must be a section, [{name}], not {_kind(value)}")
             return None
+        unread: list[tuple[str, str]] = []
+        context = {"folder": self._folder, "unread": None if self._secrets else unread}
         try:
-            return self._models[name].model_validate(value, context={"folder": self._folder})
+            model = self._models[name].model_validate(value, context=context)
         except ValidationError as error:
             self._report(name, value, error)
             return None
+        self.unread |= {f"{name}.{key}": problem for key, problem in unread}
+        return model
 
     def _report(self, name: str, value: dict[str, Any], error: ValidationError) -> None:
         by_key: dict[str, list[str]] = {}
@@ -299,7 +323,8 @@ def _kind(value: Any) -> str:
 
 def _secrets_in(value: Any) -> Iterator[str]:
     if isinstance(value, SecretStr):
-        yield value.get_secret_value()
+        if value.get_secret_value() != UNREAD_SECRET:
+            yield value.get_secret_value()
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _secrets_in(getattr(value, name))

@@ -90,6 +90,9 @@ class OfflineProvider(Provider):
                 return _call(*calls)
         lines = [text for action, text in (*exchange.done, *exchange.results) if action not in ("", "list")]
         lines += [text for action, text in exchange.results if action == "list" and _wants_list(intents)]
+        if exchange.done and not _wants_list(intents):
+            before = [_understand(text, now=now, language=language) for text in exchange.before]
+            lines += [text for action, text in exchange.done if action == "list" and _wants_list(before)][-1:]
         lines += [line for intent in intents if (line := _words(intent, language))]
         return ModelReply(text="\n".join(lines) or say(language, "offline.no_model"))
 
@@ -123,11 +126,12 @@ class _Exchange:
     """What was said and done since the last answer. Results are (action, text) pairs.
 
     `texts` are the newest words of the person, several where lines came together; `results` belong to them,
-    `done` to what was said before; `rounds` counts the steps made for `texts`.
+    `done` to what was said `before`; `rounds` counts the steps made for `texts`.
     """
 
     texts: list[str] = field(default_factory=list)
     results: list[tuple[str, str]] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
     done: list[tuple[str, str]] = field(default_factory=list)
     rounds: int = 0
 
@@ -140,6 +144,7 @@ def _exchange(messages: Sequence[Message]) -> _Exchange:
             words, _, stamp = _text_of(row).partition(_CONTEXT)
             # Lines of one turn were received at one moment; an older line without an answer had its notice.
             if not (after_words and stamp == moment):
+                exchange.before += exchange.texts
                 exchange.done += exchange.results
                 exchange.texts, exchange.results, exchange.rounds = [], [], 0
             exchange.texts.append(_own_words(words))

@@ -50,6 +50,29 @@ def test_scripts_explain_themselves_and_refuse_what_they_do_not_know(script: Pat
     assert "unknown option: --nonsense" in unknown.stderr
 
 
+def test_a_checkout_is_installed_with_the_versions_of_its_lock_file(tmp_path: Path) -> None:
+    source, python = tmp_path / "checkout", tmp_path / "to/opt/dutiful/venv/bin/python"
+    source.mkdir()
+    (source / "requirements.lock").write_text(
+        "aiohttp==3.14.5 \\\n    --hash=sha256:06 \\\n    --hash=sha256:92\n"
+        "colorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:4f\n"
+    )
+    python.parent.mkdir(parents=True)
+    python.write_text(  # stands for pip, and shows what it was told
+        '#!/bin/sh\nwhile [ $# -gt 0 ]; do if [ "$1" = -c ] && [ -f "$2" ]; then cat "$2" >&2; fi; shift; done\n'
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["sh", DEPLOY / "install.sh", "--source", source, "--python", sys.executable],
+        env={**os.environ, "DESTDIR": str(tmp_path / "to")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "aiohttp==3.14.5\ncolorama==0.4.6 ; sys_platform == 'win32'\n")
+    assert "Dutiful is installed." in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -134,6 +134,27 @@ async def test_an_order_that_joins_the_turn_of_another_is_handled_and_both_are_c
         assert len(engine.channel.texts()) == 1
 
 
+async def test_a_list_is_shown_though_a_line_it_does_not_understand_joined_its_turn(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    async with rig(tmp_path, OfflineProvider(clock), clock=clock) as engine:
+        await engine.asks("remind me in 10 minutes to stretch")
+        (job,) = await engine.jobs()
+        record_reply = engine.store.steps.record_reply
+        lines = ["hello"]
+
+        async def meanwhile(*arguments: object) -> None:
+            if lines:
+                clock.advance(1)
+                await engine.says(lines.pop())
+            await record_reply(*arguments)  # type: ignore[arg-type]
+
+        engine.store.steps.record_reply = meanwhile  # type: ignore[method-assign,assignment]
+        answer = await engine.asks("what are my reminders")
+        assert answer.splitlines()[0] == "Reminders and tasks:"
+        assert job.id in answer
+
+
 async def test_without_the_tool_it_promises_nothing(tmp_path: Path, clock: FakeClock) -> None:
     async with rig(tmp_path, OfflineProvider(clock), clock=clock, tools=[MadeTool("other")]) as engine:
         engine.registry.unregister("cron")
