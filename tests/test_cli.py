@@ -94,7 +94,7 @@ async def test_check_names_channels_and_model(program: Program) -> None:
     [
         ("[limits]\nsteps_per_turns = 3", ("dutiful.toml", "limits.steps_per_turns", "'steps_per_turn'")),
         ("[jobs]\nmax_per_chat = 'many'", ("dutiful.toml", "jobs.max_per_chat")),
-        ("[llm]\napi_key = 'env:NO_SUCH_NAME'", ("dutiful.toml", "llm.api_key", "NO_SUCH_NAME")),
+        ("[llm]\napi_key = ' '", ("dutiful.toml", "llm.api_key", "is empty")),
     ],
 )
 @pytest.mark.parametrize("command", [("check",), ("run",), ("chat", "-m", "hi"), ("status",), ("jobs", "list")])
