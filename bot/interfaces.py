@@ -130,7 +130,10 @@ class History(Protocol):
         """Return the newest messages of a session that fit the limit (by estimate), oldest first."""
 
     async def count(self, address: Address) -> int:
-        """Return how many messages the current session of an address holds."""
+        """Return how many messages people and the bot wrote in the current session of an address.
+
+        Calls of tools and their results do not count: nobody in the chat saw them.
+        """
 
 
 class Outbox(Protocol):

@@ -102,7 +102,8 @@ class SqlHistory:
 
         def work(conn: sqlite3.Connection) -> int:
             row = conn.execute(
-                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)",
+                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"
+                " AND json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''",
                 (address.key,),
             ).fetchone()
             return int(row[0])
