@@ -31,6 +31,7 @@ from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
 from bot.jobs import JobDesk
 from bot.lock import DataLock
 from bot.log import get_logger
+from bot.messages import InboundMessage
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
 from bot.providers.openai_dialect import output_limit_tokens
@@ -232,7 +233,7 @@ class Engine:
                 workspace=config.bot.workspace,
                 format_hints={name: channel.format_hint for name, channel in self.channels.items()},
             ),
-            endings=EndingWriter(orders_reminder=self._orders_reminder),
+            endings=EndingWriter(read_order=self._read_order),
             channels=self.channels,
             settings=LoopSettings(
                 limits=limits,
@@ -375,10 +376,10 @@ class Engine:
         if channel == ConsoleChannel.name:
             self.console.turn_ended(message_ids, replied=replied)
 
-    def _orders_reminder(self, text: str, zone: str, language: str) -> bool:
-        from bot.providers.phrases_orders import orders_reminder  # its patterns compile for 60 ms, not at start
+    def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
+        from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start
 
-        return orders_reminder(text, now_us=self.clock.now_us(), zone=zone, language=language)
+        return read_order(message, now_us=self.clock.now_us(), zone=zone, language=language)
 
     def ring_all(self) -> None:
         """Ring every doorbell, after rows were written by other means."""
@@ -387,7 +388,7 @@ class Engine:
 
 
 def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
-    from bot.providers.phrases_orders import read_reminder  # as in `_orders_reminder`
+    from bot.providers.phrases_orders import read_reminder  # as in `_read_order`
 
     return read_reminder(text, now_us=now_us, zone=zone, language=language)
 

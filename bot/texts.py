@@ -143,6 +143,11 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Ein Besitzer kann es fortsetzen oder entfernen.",
         "“{title}” [{id}] 已暂停: 创建者已无权使用我。所有者可以恢复或删除它。",
     ),
+    "nothing_removed": (
+        "(Note: no reminder was removed or changed in this turn. /reminders shows what is stored.)",
+        "(Hinweis: Dabei wurde keine Erinnerung entfernt oder geändert. /reminders zeigt, was gespeichert ist.)",
+        "(注意: 本次没有删除或修改任何提醒。/reminders 可查看已保存的提醒。)",
+    ),
     "nothing_scheduled": (
         "(Note: no reminder was stored in this turn. /reminders shows what is.)",
         "(Hinweis: Dabei wurde keine Erinnerung gespeichert. /reminders zeigt, was gespeichert ist.)",

@@ -382,6 +382,22 @@ async def test_a_reply_to_a_reminder_names_its_job_so_that_it_can_be_ended(tmp_p
         assert await engine.asks("/reminders") == "No reminders or tasks in this chat."
 
 
+async def test_a_claim_that_a_reminder_is_gone_is_contradicted_while_it_is_there(tmp_path: Path) -> None:
+    provider = adding(every_seconds=60, text="pay rent")
+    async with rig(tmp_path, provider) as engine:
+        await engine.asks("nag me about the rent")
+        engine.advance(60)
+        await engine.until(lambda: len(engine.channel.texts()) == 2)
+        await engine.idle()
+        note = "\n\n(Note: no reminder was removed or changed in this turn. /reminders shows what is stored.)"
+        quote = Quote(message_id=engine.channel.arrived[1].id, author="bot", text="pay rent")
+        provider.outcomes[:] = [said("It is gone."), said("Done, removed."), said("It stops at the door.")]
+        assert await engine.asks("stop this one", quote=quote) == "It is gone." + note
+        assert await engine.asks("please cancel the rent reminder") == "Done, removed." + note
+        assert await engine.asks("where does the bus stop?") == "It stops at the door."
+        assert len(await engine.jobs()) == 1
+
+
 async def test_two_writers_of_the_jobs_keep_each_others(tmp_path: Path) -> None:
     provider = ScriptedProvider(
         calls(

@@ -21,15 +21,15 @@ from bot.zones import local_text
 _QUOTED_CHARS = 200
 _NO_USAGE = Usage()
 
-OrderDetector = Callable[[str, str, str], bool]
-"""Says of (text, zone, language) whether it orders a reminder; only then a missing job is worth a note."""
+OrderReader = Callable[[InboundMessage, str, str], str]
+"""Says of (message, zone, language) what it orders of reminders: "add", "remove", or "" for neither."""
 
 
 class EndingWriter:
     """Composes endings."""
 
-    def __init__(self, *, orders_reminder: OrderDetector) -> None:
-        self._orders_reminder = orders_reminder
+    def __init__(self, *, read_order: OrderReader) -> None:
+        self._read_order = read_order
 
     def answered(self, outcome: RunOutcome, request: RequestContext) -> Ending:
         """Return the ending of a run that ended by itself, with or without a final text."""
@@ -43,8 +43,8 @@ class EndingWriter:
         if request.scope == "subagent":
             state = SubagentState.DONE if ok else SubagentState.UNFINISHED
             return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.usage)
-        if turn.origin is Origin.USER and self._promised_nothing(outcome, request):
-            text = f"{text}\n\n{say(request.language, 'nothing_scheduled')}"
+        if turn.origin is Origin.USER and (note := self._contradiction(outcome, request)):
+            text = f"{text}\n\n{note}"
         silent = outcome.answered_by_tool and ok
         return Ending(
             state=TurnState.DONE,
@@ -206,12 +206,15 @@ class EndingWriter:
             case _:
                 return say(language, "fail.empty")
 
-    def _promised_nothing(self, outcome: RunOutcome, request: RequestContext) -> bool:
-        """Say whether a reminder was ordered, no job call succeeded, and the answer is not a question."""
+    def _contradiction(self, outcome: RunOutcome, request: RequestContext) -> str:
+        """Return the note an answer needs: something was ordered, no job call did anything, and it asks nothing."""
         if outcome.changed["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
-            return False
-        texts = [item.message.text for item in outcome.turn.messages]
-        return any(self._orders_reminder(text, request.zone, request.language) for text in texts)
+            return ""
+        messages = [item.message for item in outcome.turn.messages]
+        orders = {self._read_order(message, request.zone, request.language) for message in messages}
+        if "add" in orders:
+            return say(request.language, "nothing_scheduled")
+        return say(request.language, "nothing_removed") if "remove" in orders else ""
 
 
 def outcome_text(turn: Turn, request: RequestContext) -> str:

@@ -264,7 +264,8 @@ class AgentLoop:
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits
         history = await self._store.history.tail(turn.session_id, limit_tokens=limits.replay_tokens)
-        fresh = [] if turn.has_rows else await self._user_rows(turn, request)
+        turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
+        fresh = [] if turn.has_rows else self._user_rows(turn, request)
         spec = RunSpec(
             request=request,
             system=self._builder.system_prompt(request),
@@ -277,18 +278,18 @@ class AgentLoop:
         )
         return await self._runner.run(turn, spec)
 
-    async def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
-        now_us = self._clock.now_us()
-        late = len(turn.messages) > 1
-        rows = []
-        for item in turn.messages:
-            fetched = await self._fetched(item)
-            quoted = fetched.message.quote
-            job_id = ""
-            if quoted is not None and quoted.author == "bot":
-                job_id = await self._store.outbox.job_of(fetched.message.address, quoted.message_id)
-            rows.append(self._builder.user_row(fetched, request, now_us=now_us, quoted_job=job_id, late=late))
-        return rows
+    def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
+        now_us, late = self._clock.now_us(), len(turn.messages) > 1
+        return [self._builder.user_row(item, request, now_us=now_us, late=late) for item in turn.messages]
+
+    async def _completed(self, item: QueuedMessage) -> QueuedMessage:
+        """Return the message with its files on disk, and with the job whose reminder it answers."""
+        item = await self._fetched(item)
+        message, quote = item.message, item.message.quote
+        if quote is None or quote.author != "bot":
+            return item
+        job_id = await self._store.outbox.job_of(message.address, quote.message_id)
+        return replace(item, message=replace(message, meta={**message.meta, "quoted_job": job_id})) if job_id else item
 
     async def _fetched(self, item: QueuedMessage) -> QueuedMessage:
         """Return the message with its files on disk, as far as the channel can fetch them."""

@@ -121,16 +121,14 @@ class ContextBuilder:
                 parts.append(f"# {name}\n\n{text}")
         return "\n\n".join(parts)
 
-    def user_row(
-        self, item: QueuedMessage, request: RequestContext, *, now_us: int, quoted_job: str = "", late: bool = False
-    ) -> Message:
+    def user_row(self, item: QueuedMessage, request: RequestContext, *, now_us: int, late: bool = False) -> Message:
         """Return the history row of an inbound message: quote, text, attachments, runtime context.
 
         Images that are on disk become `image_url` blocks with a file URL; the file is read when a request is
         made, so that history holds no picture twice.
         """
         message = item.message
-        parts = [_quoted(message, quoted_job), _body(message)]
+        parts = [_quoted(message), _body(message)]
         parts += [_attachment_line(attachment) for attachment in message.attachments]
         if late and message.sent_us is not None:
             sent = from_us(message.sent_us, ZoneInfo(request.zone))
@@ -167,7 +165,8 @@ def _body(message: InboundMessage) -> str:
     return text
 
 
-def _quoted(message: InboundMessage, job_id: str) -> str:
+def _quoted(message: InboundMessage) -> str:
+    job_id = message.meta.get("quoted_job", "")
     quote = message.quote
     if quote is None or not quote.text.strip():
         return ""

@@ -29,7 +29,7 @@ from bot.delivery import Delivery
 from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
 from bot.jobs import JobDesk
 from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, Quote, ToolCall
-from bot.providers.phrases_orders import orders_reminder, read_reminder
+from bot.providers.phrases_orders import read_order, read_reminder
 from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
 from bot.store.store import SqlStore
@@ -214,7 +214,7 @@ class Rig:
             policy=self.policy,
             runner=self.runner,
             builder=ContextBuilder(name="Dutiful", workspace=self.workspace, format_hints={}),
-            endings=EndingWriter(orders_reminder=self._orders_reminder),
+            endings=EndingWriter(read_order=self._read_order),
             channels=self.channels,
             settings=LoopSettings(
                 limits=setup.limits,
@@ -225,8 +225,8 @@ class Rig:
             on_end=self._on_end,
         )
 
-    def _orders_reminder(self, text: str, zone: str, language: str) -> bool:
-        return orders_reminder(text, now_us=self.clock.now_us(), zone=zone, language=language)
+    def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
+        return read_order(message, now_us=self.clock.now_us(), zone=zone, language=language)
 
     def _on_end(self, channel: str, message_ids: list[str], *, replied: bool) -> None:
         self.ended.append(message_ids)
