@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 import uvloop
@@ -349,15 +350,16 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Let go of everything; for `serve`, or for a caller that opened without serving."""
-        for channel in self.channels.values():
-            await channel.close()
-        await self.provider.close()
-        if self.health is not None:
-            await self.health.close()
-        await self.control.close()
-        await self.store.close()
-        self._lock.release()
+        """Let go of everything, whatever one part's end fails with; for `serve`, or for one who only opened."""
+        async with AsyncExitStack() as ends:  # last in, first out
+            ends.callback(self._lock.release)
+            ends.push_async_callback(self.store.close)
+            ends.push_async_callback(self.control.close)
+            if self.health is not None:
+                ends.push_async_callback(self.health.close)
+            ends.push_async_callback(self.provider.close)
+            for channel in self.channels.values():
+                ends.push_async_callback(channel.close)
 
     # --- glue
 

@@ -217,7 +217,8 @@ def _run(main: Coroutine[Any, Any, Any]) -> Any:
 
         def stop(number: int) -> None:
             caught.append(number)
-            task.cancel()
+            if len(caught) == 1:  # a terminal that goes away sends several; the next would cut the clean-up short
+                task.cancel()
 
         for number in _stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, stop, number)

@@ -334,6 +334,20 @@ async def test_a_signal_ends_a_chat_that_waits_for_input(program: Program, numbe
     assert not (program.data / "control.sock").exists()
 
 
+async def test_a_burst_of_signals_ends_a_chat_as_one_does(program: Program) -> None:
+    process = await program.start("chat")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"/timezone\n")
+    await process.stdin.drain()
+    assert b"Europe/Berlin" in await process.stdout.readline()
+    for number in [signal.SIGHUP] * 20:
+        process.send_signal(number)
+    result = await finish(process)
+    assert (result.code, result.out, result.err) == (128 + signal.SIGHUP, "", "")
+    assert not (program.data / "control.sock").exists()
+
+
 # --- folders and processes in the way
 
 

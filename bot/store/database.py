@@ -42,6 +42,10 @@ class _Thread(aiosqlite.Connection):
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result
 
+    def let_go(self) -> None:
+        """Let the process end without waiting for this thread, should it ever die before it can close."""
+        self._thread.daemon = True
+
     async def gone(self) -> None:
         """Wait for the thread of a connection that could not be made: it still reports to this loop."""
         await asyncio.to_thread(self._thread.join)
@@ -196,6 +200,7 @@ async def _connect(path: Path) -> _Thread:
         return conn
 
     thread = _Thread(connect, iter_chunk_size=64)
+    thread.let_go()
     try:
         await thread
     except BaseException:
