@@ -296,13 +296,8 @@ class Engine:
                 await self.stopping.wait()
                 notify("STOPPING=1")
                 await self._wind_down()
-        except* StoreError as exc:
-            # A damaged file meets every part that looks into it; one sentence says it all.
-            error: BaseException = exc
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            advice = "" if isinstance(error, StoreUnavailable) else "; restore a backup (see deploy/RUNBOOK.md)"
-            raise StoreError(f"{error}{advice}") from None
+        except BaseExceptionGroup as group_error:  # `except*` would wrap what is raised here, on some Pythons
+            raise _damage_in(group_error) from None
         finally:
             await self.close()
         return self.exit_code
@@ -393,6 +388,18 @@ def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mappi
     from bot.providers.phrases_orders import read_reminder  # as in `_read_order`
 
     return read_reminder(text, now_us=now_us, zone=zone, language=language)
+
+
+def _damage_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return one sentence for a damaged file, which every part meets that looks into it; else the group itself."""
+    _, others = group.split(StoreError)
+    if others is not None:
+        return group
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    advice = "" if isinstance(error, StoreUnavailable) else "; restore a backup (see deploy/RUNBOOK.md)"
+    return StoreError(f"{error}{advice}")
 
 
 def _allow_list(section: Any) -> AllowList:

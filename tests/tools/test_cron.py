@@ -49,8 +49,7 @@ async def test_a_repeating_receipt_names_rhythm_and_next_time(engine: Rig) -> No
     text = await cron(engine, action="add", cron_expr="0 9 * * 1-5", text="mail", kind="task")
     job = await only(engine)
     assert text == (
-        "Task scheduled: “mail” — every weekday at 09:00 (Europe/Berlin), "
-        f"next Mon 30 Nov 2026 09:00 (CET, Europe/Berlin) [{job.id}]"
+        f"Task scheduled: “mail” — every weekday at 09:00, next Mon 30 Nov 2026 09:00 (CET, Europe/Berlin) [{job.id}]"
     )
 
 
