@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
@@ -325,6 +326,9 @@ class Engine:
                 break
             await asyncio.sleep(1)
         await self.provider.warm_up()
+        # Everything imported so far stays: the collector need not look at these half a million objects again.
+        gc.collect()
+        gc.freeze()
 
     async def _wind_down(self) -> None:
         """Stop receiving, let turns end, drain the outbox; each bounded."""

@@ -13,6 +13,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,10 @@ class _Thread(aiosqlite.Connection):
     async def call(self, function: Callable[[sqlite3.Connection], T]) -> T:
         result: T = await self._execute(function, self._conn)  # type: ignore[no-untyped-call]
         return result
+
+    def post(self, function: Callable[[sqlite3.Connection], None]) -> None:
+        """Run a function on the thread without an answer: one that tells the loop itself need not wake it twice."""
+        self._tx.put_nowait((None, partial(function, self._conn)))
 
     def let_go(self) -> None:
         """Let the process end without waiting for this thread, should it ever die before it can close."""
@@ -122,8 +127,8 @@ class Database:
         self._pending.append(pending)
         try:
             if not self._draining:
+                self._writer.post(self._drain)
                 self._draining = True
-                await self._writer.call(self._drain)
             result: T = await pending.future
         except asyncio.CancelledError:
             pending.future.cancel()  # nobody waits any more; an error must not be reported as never retrieved
@@ -147,7 +152,11 @@ class Database:
         self._draining = False  # before the first pop: whoever appends from now on starts the next round
         while self._pending:
             group = [self._pending.popleft() for _ in range(min(len(self._pending), _GROUP_MAX))]
-            self._commit(conn, group)
+            try:
+                self._commit(conn, group)
+            except BaseException as exc:  # noqa: BLE001 - a bug of ours: whoever waits must hear of it
+                for unit in group:
+                    unit.error = unit.error or exc
             self._loop.call_soon_threadsafe(_settle, group)
 
     def _commit(self, conn: sqlite3.Connection, group: list[_Pending]) -> None:
