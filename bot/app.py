@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
-
-import uvloop
+from typing import Any
 
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import CommandContext, Commands, is_immediate
@@ -58,8 +56,6 @@ _OUTBOX_DRAIN_S = 5.0
 _WARM_UP_PATIENCE_S = 5
 
 _log = get_logger(__name__)
-
-T = TypeVar("T")
 
 
 class Engine:
@@ -409,9 +405,3 @@ def _damage_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _allow_list(section: Any) -> AllowList:
     allowed: AllowList = getattr(section, "allow_from", ())
     return allowed
-
-
-def run_main(main: Coroutine[Any, Any, T]) -> T:
-    """Run a process's main coroutine on uvloop, which halves the loop's own share of a turn."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)

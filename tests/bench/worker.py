@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from bot.app import Engine, run_main
+from bot.app import Engine
+from bot.cli import run_main
 from bot.config import load_config
 from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
 from bot.messages import Address, InboundMessage, OutboundMessage
