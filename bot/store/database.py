@@ -127,8 +127,8 @@ class Database:
         self._pending.append(pending)
         try:
             if not self._draining:
+                self._draining = True  # before the thread may run and take it back
                 self._writer.post(self._drain)
-                self._draining = True
             result: T = await pending.future
         except asyncio.CancelledError:
             pending.future.cancel()  # nobody waits any more; an error must not be reported as never retrieved
