@@ -323,7 +323,7 @@ class Engine:
             await asyncio.sleep(1)
         await self.provider.warm_up()
         # Everything imported so far stays: the collector need not look at these half a million objects again.
-        gc.collect()
+        # No collection first: it would hold up the loop for a tenth of a second, for little garbage.
         gc.freeze()
 
     async def _wind_down(self) -> None:
