@@ -11,7 +11,6 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import CancelledError as FutureCancelled
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
@@ -32,6 +31,7 @@ _CONTROLS = {number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if ch
 _MARKDOWN = frozenset({"reply", "message"})
 _DRAFT_TAIL_CHARS = 4_000  # more than a screen shows; the cost of a draft must not grow with the answer
 _PIECE_BYTES = 65_536
+_LINES_AHEAD = 100  # that are read before they can be sent
 
 Event = dict[str, Any]
 
@@ -86,7 +86,8 @@ class PipeScreen(Screen):
     waits_at_end = True
 
     def __init__(self) -> None:
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue(100)
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_LINES_AHEAD)
         self._loop = asyncio.get_running_loop()
         # A thread because files cannot be waited for, a daemon because a read cannot be interrupted: the program
         # must be able to end while it waits.
@@ -94,7 +95,9 @@ class PipeScreen(Screen):
 
     async def read(self) -> str | None:
         """See `Screen.read`."""
-        return await self._lines.get()
+        line = await self._lines.get()
+        self._room.release()
+        return line
 
     async def show(self, event: Event) -> None:
         """See `Screen.show`."""
@@ -119,12 +122,14 @@ class PipeScreen(Screen):
             if kept:
                 self._put(kept)
             self._put(None)
-        except (RuntimeError, FutureCancelled):
+        except RuntimeError:
             return  # the program is ending
 
     def _put(self, line: bytearray | None) -> None:
         text = None if line is None else line.decode("utf-8", "replace").rstrip("\r")
-        asyncio.run_coroutine_threadsafe(self._lines.put(text), self._loop).result()
+        self._room.acquire()
+        # No coroutine: one that the ending loop never ran would complain on standard error.
+        self._loop.call_soon_threadsafe(self._lines.put_nowait, text)
 
 
 class PromptScreen(Screen):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -179,6 +181,24 @@ async def test_an_engine_that_goes_away_is_one_message(stage: Stage, way: str) -
     result = await getattr(stage, way)("hi", script)
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
     assert "stopped" in result.err
+
+
+async def test_input_that_comes_while_the_program_ends_is_dropped_in_silence() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from bot.screen import PipeScreen\n"
+        "async def main(): PipeScreen()\n"
+        "asyncio.run(main())\n"
+        "print('over', flush=True)\n"
+        "[thread.join(30) for thread in threading.enumerate() if thread.name == 'stdin']\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=Path(__file__).parents[1]
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"over\n"
+    _, complaints = await process.communicate(b"late\n")
+    assert (process.returncode, complaints) == (0, b"")
 
 
 async def test_an_engine_that_opens_no_conversation_is_one_message(stage: Stage) -> None:

@@ -281,8 +281,11 @@ class Rig:
 
     async def die(self) -> None:
         """Crash from inside of a tool or a model call, which never returns."""
-        await self.store.close()
-        self.crashed.set()
+        try:
+            await self.store.close()
+        finally:
+            # A loop whose write met the closed database may end, and with it the task this runs in.
+            self.crashed.set()
         await asyncio.Event().wait()
 
     # --- people
