@@ -38,10 +38,10 @@ from bot.providers.openai_dialect import output_limit_tokens
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
-from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.room import ToolRoom
 from bot.watch import Watch
 from channels.console import USER_ID as CONSOLE_USER
 from channels.console import ConsoleChannel
@@ -105,6 +105,9 @@ class Engine:
             dead_letter_after_min=config.limits.dead_letter_after_min,
         )
         self.provider = build_provider(config, self.clock)
+        self.room = ToolRoom(
+            config.tools, workspace=config.bot.workspace, data_dir=config.bot.data_dir, clock=self.clock
+        )
         self.registry = self._load_tools(composer, delivers=delivers)
         self.loop = self._build_loop(owned)
         self.loop.commands = self._build_commands(delivers=delivers)
@@ -183,13 +186,18 @@ class Engine:
             policy=self.policy,
             composer=composer,
             workspace=self.config.bot.workspace,
+            data_dir=self.config.bot.data_dir,
+            room=self.room,
+            config=self.config.tools,
+            llm=self.config.llm,
             limits=self.config.limits,
             jobs=self.config.jobs,
             channels=tuple(self.channels),
             delivers_jobs=delivers,
+            sections={name: model for name, model in self.config.plugins.items() if "." not in name},
         )
         registry = ToolRegistry()
-        names = ToolLoader().load(context, registry)
+        names = ToolLoader(disabled=self.config.tools.main.disabled).load(context, registry)
         _log.debug("tools loaded", tools=names)
         return registry
 
@@ -214,7 +222,7 @@ class Engine:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(lambda request: chat_files(config.bot.workspace, request).root),
+                offload=offload_to(lambda request: self.room.files.view(request).root),
                 max_output_tokens=config.llm.max_output_tokens,
                 images=ImageStore(config.bot.data_dir / "media"),
                 model=config.llm.model,
@@ -282,6 +290,7 @@ class Engine:
             StoreError: the database turned out to be damaged.
         """
         try:
+            await self.room.start()
             await self.control.start()
             if self.health is not None:
                 self.health.bind()
@@ -353,6 +362,7 @@ class Engine:
             if self.health is not None:
                 ends.push_async_callback(self.health.close)
             ends.push_async_callback(self.provider.close)
+            ends.push_async_callback(self.room.close)
             for channel in self.channels.values():
                 ends.push_async_callback(channel.close)
 

@@ -20,6 +20,7 @@ from bot.interfaces import Channel, Provider
 from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
 from bot.texts import say
+from bot.toolkit.loader import ToolLoader
 
 
 def channel_classes() -> Mapping[str, type[Channel]]:
@@ -34,8 +35,9 @@ def channel_classes() -> Mapping[str, type[Channel]]:
 
 
 def config_sections() -> dict[str, type[BaseModel]]:
-    """Return the config section of each channel, for the loader."""
-    return {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
+    """Return the config sections of the channels and of the tools that have one of their own, for the loader."""
+    tools = ToolLoader().config_sections()
+    return tools | {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
 
 
 def build_provider(config: Config, clock: Clock) -> Provider:

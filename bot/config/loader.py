@@ -28,6 +28,7 @@ from bot.config.sections import (
     LogSection,
     ServerSection,
 )
+from bot.config.tools import APP_NAME, TOOL_SECTIONS, CliAppSection, ToolsConfig
 from bot.errors import ConfigError
 from bot.security.redaction import redact
 
@@ -43,6 +44,7 @@ _CORE: Mapping[str, type[BaseModel]] = {
     "server": ServerSection,
     "log": LogSection,
 }
+_APPS = "cli_apps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class Config:
     limits: LimitsSection
     server: ServerSection
     log: LogSection
+    tools: ToolsConfig
     channels: Mapping[str, BaseModel]
     plugins: Mapping[str, BaseModel]  # all plugin sections that are present, by full name (channels too)
     path: Path | None  # the file it came from; None: defaults only
@@ -73,7 +76,8 @@ class Config:
 
     def secrets(self) -> frozenset[str]:
         """Return every secret value, and the passwords inside URLs, for redaction."""
-        sections = (self.bot, self.llm, self.access, self.jobs, self.server, *self.plugins.values())
+        tools = (self.tools.web, self.tools.image)
+        sections = (self.bot, self.llm, self.access, self.jobs, self.server, *tools, *self.plugins.values())
         return frozenset(secret for section in sections for secret in _secrets_in(section))
 
 
@@ -103,7 +107,8 @@ def load_config(
 ) -> Config:
     """Load `path`, or what `find_config` finds, or defaults.
 
-    `sections` maps full names of plugin sections to their models, such as `channels.telegram`. Without `secrets`,
+    `sections` maps full names of plugin sections to their models, such as `channels.telegram`; one without a dot
+    is a tool's and may also stand under `[tools]`. Without `secrets`,
     those that cannot be read are no problem but are listed in `Config.unread`: whoever only talks to a running
     service seldom has its environment and never its systemd credentials.
 
@@ -119,12 +124,25 @@ def load_config(
         prefix = "configuration" if file is None else str(file)
         # A literal secret in the wrong place must not reach the terminal or the journal either.
         raise ConfigError(redact("\n".join(f"{prefix}: {problem}" for problem in check.problems)))
-    core: dict[str, Any] = {name: models[name] for name in _CORE}
-    plugins = {name: model for name, model in models.items() if name not in _CORE}
+    core: dict[str, Any] = {name: models.pop(name) for name in _CORE}
+    tools: dict[str, Any] = {
+        name.partition(".")[2] or "main": models.pop(name) for name in TOOL_SECTIONS if name in models
+    }
+    apps: dict[str, Any] = {
+        name.partition(".")[2]: models.pop(name) for name in list(models) if name.startswith(f"{_APPS}.")
+    }
+    plugins = models
     channels = {
         name.removeprefix("channels."): model for name, model in plugins.items() if name.startswith("channels.")
     }
-    return Config(**core, channels=channels, plugins=plugins, path=file, unread=check.unread)
+    return Config(
+        **core,
+        tools=ToolsConfig(**tools, cli_apps=apps),
+        channels=channels,
+        plugins=plugins,
+        path=file,
+        unread=check.unread,
+    )
 
 
 def default_config_text() -> str:
@@ -187,21 +205,25 @@ class _Check:
         self, raw: dict[str, Any], plugins: dict[str, type[BaseModel]], folder: Path, *, secrets: bool
     ) -> None:
         self._raw = raw
-        self._models = {**_CORE, **plugins}
-        self._plugins = plugins
+        self._models = {**plugins, **_CORE, **TOOL_SECTIONS}
+        self._plugins = {name: model for name, model in plugins.items() if name not in {*_CORE, *TOOL_SECTIONS, _APPS}}
         self._folder = folder
         self._secrets = secrets
         self.problems: list[str] = []
         self.unread: dict[str, str] = {}
 
     def run(self) -> dict[str, BaseModel]:
-        """Return the models of all core sections and of the plugin sections that are present."""
+        """Return the models of all core sections and of the other sections that are present."""
         found: dict[str, Any] = {name: self._raw.get(name, {}) for name in _CORE}
-        groups = {"channels", *(name.partition(".")[0] for name in self._plugins if "." in name)}
-        tops = {*_CORE, *groups, *(name for name in self._plugins if "." not in name)}
+        groups = {"channels", *(name.partition(".")[0] for name in self._plugins if "." in name)} - {"tools"}
+        tops = {*_CORE, *groups, "tools", _APPS, *(name for name in self._plugins if "." not in name)}
         for name, value in self._raw.items():
             if name not in tops:
                 self._unknown(name, name, tops, what="section" if isinstance(value, dict) else "key")
+            elif name == "tools":
+                found |= self._tools(value)
+            elif name == _APPS:
+                found |= self._apps(value)
             elif name in groups:
                 found |= self._group(name, value)
             elif name not in _CORE:
@@ -219,6 +241,31 @@ class _Check:
             if name not in valid:
                 self._unknown(f"{group}.{name}", name, valid, what=f"{group.removesuffix('s')}")
         return {f"{group}.{name}": section for name, section in value.items() if name in valid}
+
+    def _tools(self, value: Any) -> dict[str, Any]:
+        """Part `[tools]` from the sections below it: its own, and those of plugins."""
+        if not isinstance(value, dict):
+            return {"tools": value}
+        below = {name: f"tools.{name}" for name in value if f"tools.{name}" in self._models}
+        below |= {name: name for name in value if name in self._plugins}
+        for name in value:
+            if name not in below and isinstance(value[name], dict):
+                known = {*(full.partition(".")[2] for full in TOOL_SECTIONS if "." in full), *self._plugins}
+                self._unknown(f"tools.{name}", name, known, what="section")
+            elif below.get(name) == name and name in self._raw:
+                self.problems.append(f"tools.{name}: stands as [{name}] too; keep one of them")
+        found = {full: value[name] for name, full in below.items()}
+        return found | {"tools": {key: item for key, item in value.items() if not isinstance(item, dict)}}
+
+    def _apps(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.problems.append(f"{_APPS}: must be a table of sections such as [{_APPS}.NAME]")
+            return {}
+        for name in value:
+            if not APP_NAME.fullmatch(name):
+                self.problems.append(f"{_APPS}.{name}: a name has letters, digits, '_' and '-', at most 64")
+            self._models[f"{_APPS}.{name}"] = CliAppSection
+        return {f"{_APPS}.{name}": section for name, section in value.items()}
 
     def _section(self, name: str, value: Any) -> BaseModel | None:
         if not isinstance(value, dict):

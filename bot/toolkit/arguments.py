@@ -46,7 +46,7 @@ def coerce(raw: Any, declares: Callable[[str], bool], *, truncated: bool = False
             return inner or {}
         if isinstance(inner, str) and (not inner.strip() or inner.lstrip()[0] in "{`\"'"):
             return _read(inner, truncated=truncated)
-        if isinstance(inner, list):
+        if isinstance(inner, list | tuple):
             raise ArgumentsError(_not_object(inner))
     return value
 

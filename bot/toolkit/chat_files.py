@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.messages import ChatType, Role
 from bot.security.workspace import WorkspaceView
-from bot.toolkit.context import RequestContext
 from bot.toolkit.measure import shorten
+
+if TYPE_CHECKING:
+    from bot.toolkit.context import RequestContext  # which holds a ChatFiles itself
 
 _UNIT = 1024
 _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrogates, unassigned, line ends
 
 
-def chat_files(workspace: Path, request: RequestContext) -> WorkspaceView:
-    """Return the view of the request's chat; creates nothing.
+class ChatFiles:
+    """Gives each request its view of the workspace."""
 
-    The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
-    along are the other chats' files to be seen.
-    """
-    alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
-    return WorkspaceView.of(workspace, request.address.rate_key, all_chats=alone)
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def view(self, request: RequestContext) -> WorkspaceView:
+        """Return the view of the request's chat; creates nothing.
+
+        The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
+        along are the other chats' files to be seen.
+        """
+        alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
+        return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone)
 
 
 def one_line(name: str, limit_chars: int = 200) -> str:

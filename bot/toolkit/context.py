@@ -12,18 +12,20 @@ from pydantic import BaseModel
 
 from bot.access.policy import AccessPolicy
 from bot.clock import Clock
-from bot.config import JobsSection, LimitsSection
+from bot.config import JobsSection, LimitsSection, LlmSection, ToolsConfig
 from bot.interfaces import FiringComposer, Signal, Store
 from bot.messages import Address, ChatType, Origin, Role
 from bot.records import Turn
+from bot.toolkit.room import ToolRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """Dependencies of tools, the same for the life of the process.
 
-    `delivers_jobs` is False when nothing in this process will fire a job (one-shot `chat -m`): a receipt then
-    says so. `sections` are the configured plugin sections by name.
+    `room` has what tools share, also which files a request may see. `data_dir` is for what a tool keeps beside
+    the database, in a folder of its name. `delivers_jobs` is False when nothing in this process will fire a job
+    (one-shot `chat -m`): a receipt then says so. `sections` are the configured plugin sections by `config_key`.
     """
 
     store: Store
@@ -32,6 +34,10 @@ class ToolContext:
     policy: AccessPolicy
     composer: FiringComposer
     workspace: Path
+    data_dir: Path
+    room: ToolRoom
+    config: ToolsConfig = field(default_factory=ToolsConfig)
+    llm: LlmSection = field(default_factory=LlmSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
     jobs: JobsSection = field(default_factory=JobsSection)
     channels: Collection[str] = ()

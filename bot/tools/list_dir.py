@@ -11,13 +11,12 @@ import re
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.messages import Replay, Risk
 from bot.security.workspace import Entry, EntryKind, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import chat_files, one_line, size_text
+from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
 
@@ -66,14 +65,14 @@ class ListDirTool(Tool):
     risk = Risk.READ
     replay = Replay.SAFE
 
-    def __init__(self, workspace: Path, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
-        self._workspace = workspace
+    def __init__(self, files: ChatFiles, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
+        self._files = files
         self._time_limit_s = time_limit_s
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ListDirTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.workspace)
+        return cls(ctx.room.files)
 
     @property
     def name(self) -> str:
@@ -98,7 +97,7 @@ class ListDirTool(Tool):
         self, *, path: str = ".", recursive: bool = False, max_entries: int = DEFAULT_ENTRIES, **_: Any
     ) -> ToolResult:
         """List the folder; failures and refusals are results."""
-        view = chat_files(self._workspace, current_request())
+        view = self._files.view(current_request())
         listing = _Listing(
             view=view, max_entries=max_entries, until_s=time.monotonic() + self._time_limit_s, is_deep=recursive
         )

@@ -11,7 +11,6 @@ from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMess
 from bot.records import CallResult
 from bot.security.workspace import PathRefused
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
 
 TEXT_LIMIT_CHARS = 40_000
@@ -133,7 +132,7 @@ class MessageTool(Tool):
 
     def _attachments(self, paths: list[str], request: RequestContext) -> tuple[Attachment, ...]:
         """Return the files, checked inside the workspace. Raises PathRefused, OSError or ValueError."""
-        view = chat_files(self._context.workspace, request)
+        view = self._context.room.files.view(request)
         found = []
         for path in paths:
             with view.open_read(path) as file:

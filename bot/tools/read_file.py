@@ -11,13 +11,12 @@ import base64
 import hashlib
 import os
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any
 
 from bot.messages import Replay, Risk
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import chat_files, one_line, size_text
+from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.file_types import IMAGES, FileType, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
@@ -53,14 +52,14 @@ class ReadFileTool(Tool):
     risk = Risk.READ
     replay = Replay.SAFE
 
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
+    def __init__(self, files: ChatFiles) -> None:
+        self._files = files
         self._answered: OrderedDict[tuple[int, str, int, int], bytes] = OrderedDict()
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ReadFileTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.workspace)
+        return cls(ctx.room.files)
 
     @property
     def name(self) -> str:
@@ -86,7 +85,7 @@ class ReadFileTool(Tool):
     ) -> ToolResult:
         """Read the file; failures and refusals are results."""
         request = current_request()
-        view = chat_files(self._workspace, request)
+        view = self._files.view(request)
         result, digest = await asyncio.to_thread(_read, view, path, offset, limit)
         if result.is_error:
             return result

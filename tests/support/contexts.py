@@ -10,15 +10,16 @@ from typing import Any
 
 from bot.access.policy import AccessPolicy
 from bot.clock import Clock, SystemClock
+from bot.config import ToolsConfig
 from bot.interfaces import Topic
 from bot.messages import Address, ChatType, InboundMessage, Origin, OutboundKind, OutboundMessage, Role
 from bot.records import Job, QueuedMessage, Turn
 from bot.store.store import SqlStore
 from bot.toolkit.base import ToolResult
-from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import RequestContext, ToolContext, set_request
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.room import ToolRoom
 
 
 class RecordingSignal:
@@ -55,11 +56,16 @@ class PlainComposer:
 
 
 @asynccontextmanager
-async def tool_context(folder: Path, clock: Clock | None = None) -> AsyncIterator[ToolContext]:
+async def tool_context(
+    folder: Path, clock: Clock | None = None, *, config: ToolsConfig | None = None
+) -> AsyncIterator[ToolContext]:
     """Give a ToolContext over a real store and an empty workspace in `folder`."""
     clock = clock or SystemClock()
+    config = config or ToolsConfig()
+    room = ToolRoom(config, workspace=folder / "workspace", data_dir=folder, clock=clock)
     store = await SqlStore.open(folder / "store.db", clock, exclusive=True)
     try:
+        await room.start()
         yield ToolContext(
             store=store,
             signal=RecordingSignal(),
@@ -67,8 +73,12 @@ async def tool_context(folder: Path, clock: Clock | None = None) -> AsyncIterato
             policy=AccessPolicy(owners=["telegram:111"], allow_from={"telegram": "*"}),
             composer=PlainComposer(),
             workspace=folder / "workspace",
+            data_dir=folder,
+            room=room,
+            config=config,
         )
     finally:
+        await room.close()
         await store.close()
 
 
@@ -117,11 +127,12 @@ class ToolDesk:
     def __init__(self, ctx: ToolContext, scope: str = "core") -> None:
         self.registry = ToolRegistry()
         self.names = ToolLoader().load(ctx, self.registry, scope)
+        self.files = ctx.room.files
         self.workspace = ctx.workspace
 
     def root(self, request: RequestContext) -> Path:
         """Return the chat's own folder, made if need be."""
-        view = chat_files(self.workspace, request)
+        view = self.files.view(request)
         view.make_dirs()
         return view.root
 

@@ -24,7 +24,7 @@ from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
 from bot.bus import LocalSignal, MessageBus
-from bot.config import JobsSection, LimitsSection
+from bot.config import JobsSection, LimitsSection, ToolsConfig
 from bot.delivery import Delivery
 from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
 from bot.jobs import JobDesk
@@ -34,10 +34,10 @@ from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
-from bot.toolkit.chat_files import chat_files
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.room import ToolRoom
 from tests.support.clock import FakeClock
 from tests.support.memory_channel import MemoryChannel
 
@@ -117,6 +117,7 @@ class Setup:
     zone: str = "Europe/Berlin"
     language: str = "en"
     tools: Sequence[Tool] = ()
+    tools_config: ToolsConfig = field(default_factory=ToolsConfig)
     owners: Collection[str] = (f"memory:{OWNER}",)
     allow_from: AllowList = (MEMBER, OTHER)
     delivers: bool = True
@@ -151,6 +152,7 @@ class Rig:
         workspace = setup.folder / "workspace"
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
+        self.room = ToolRoom(setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock)
         self.tool_context = ToolContext(
             store=store,
             signal=self.signal,
@@ -158,6 +160,9 @@ class Rig:
             policy=self.policy,
             composer=self.composer,
             workspace=workspace,
+            data_dir=setup.folder,
+            room=self.room,
+            config=setup.tools_config,
             limits=limits,
             jobs=setup.jobs,
             channels=tuple(self.channels),
@@ -200,7 +205,7 @@ class Rig:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(lambda request: chat_files(self.workspace, request).root),
+                offload=offload_to(lambda request: self.room.files.view(request).root),
                 images=ImageStore(self.setup.folder / "media"),
             )
         )
@@ -241,7 +246,9 @@ class Rig:
     @classmethod
     async def open(cls, setup: Setup) -> Rig:
         """Open the store as the only instance, and build; nothing runs yet."""
-        return cls(setup, await SqlStore.open(setup.folder / "dutiful.db", setup.clock, exclusive=True))
+        made = cls(setup, await SqlStore.open(setup.folder / "dutiful.db", setup.clock, exclusive=True))
+        await made.room.start()
+        return made
 
     def start(self, *parts: str) -> None:
         """Start the named parts, or all of them."""
@@ -257,6 +264,7 @@ class Rig:
         await self._end("scheduler")
         await self.stop_loop()
         await self._end("delivery")
+        await self.room.close()
         await self.store.close()
 
     async def stop_loop(self) -> None:
@@ -278,6 +286,7 @@ class Rig:
                 task.cancel()
             await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.room.close()
 
     async def die(self) -> None:
         """Crash from inside of a tool or a model call, which never returns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.toolkit.base import ToolResult
@@ -114,6 +114,7 @@ thorough = settings(max_examples=400, deadline=5_000, suppress_health_check=list
 
 @thorough
 @given(ROOTS, ARGUMENTS, st.booleans())
+@example({}, {"arguments": (0,)}, False)
 def test_any_schema_and_any_arguments_get_an_answer(schema: Any, arguments: Any, truncated: bool) -> None:
     registry = registry_with(MadeTool("t", schema))
     tool, params, error = registry.prepare_call("t", arguments, truncated=truncated)

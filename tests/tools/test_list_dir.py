@@ -224,7 +224,7 @@ async def test_a_file_points_to_read_file_and_a_missing_folder_is_no_refusal(des
 async def test_a_listing_out_of_time_says_that_it_is_not_complete(desk: ToolDesk) -> None:
     put(desk, "p/a", "p/b")
     set_request(ME)
-    tool = ListDirTool(desk.workspace, time_limit_s=-1.0)
+    tool = ListDirTool(desk.files, time_limit_s=-1.0)
     result = await tool.execute(path="p", recursive=True)
     assert result == "(p: nothing to list; too many to look at all; list folders below one by one)"
 

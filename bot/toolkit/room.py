@@ -1,0 +1,31 @@
+"""What the tools of one process share and somebody has to start and to end: processes, connections, journals.
+
+Each part is built from configuration alone, costs next to nothing until it is used, and ends in `close`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from bot.clock import Clock
+from bot.config import ToolsConfig
+from bot.toolkit.chat_files import ChatFiles
+
+
+class ToolRoom:
+    """The shared parts. Built by the roof, handed to the tools in their ToolContext."""
+
+    def __init__(self, config: ToolsConfig, *, workspace: Path, data_dir: Path, clock: Clock) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._clock = clock
+        self.files = ChatFiles(workspace)
+
+    async def start(self) -> None:
+        """Mend what an earlier process left half done; before any turn runs."""
+
+    async def close(self) -> None:
+        """End everything, whatever one part's end fails with; idempotent."""
+        async with AsyncExitStack():
+            pass
