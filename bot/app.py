@@ -196,7 +196,7 @@ class Engine:
             delivers_jobs=delivers,
             sections={name: model for name, model in self.config.plugins.items() if "." not in name},
         )
-        registry = ToolRegistry()
+        registry = ToolRegistry(time_limit_s=self.config.limits.tool_timeout_s)
         names = ToolLoader(disabled=self.config.tools.main.disabled).load(context, registry)
         _log.debug("tools loaded", tools=names)
         return registry

@@ -351,7 +351,7 @@ class AgentLoop:
         names = []
         for name in self._runner.parts.registry.tool_names:
             tool = self._runner.parts.registry.get(name)
-            if tool is None or request.scope not in tool._scopes:  # noqa: SLF001 - the name is a contract
+            if tool is None or tool.unavailable or request.scope not in tool._scopes:  # noqa: SLF001 - a contract
                 continue
             if not self._policy.refusal(request.role, request.chat_type, tool.risk):
                 names.append(name)

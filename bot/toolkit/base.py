@@ -130,6 +130,12 @@ class Tool(ABC):
     timeout_s: float = DEFAULT_TIMEOUT_S
     """How long one call may take unless the configuration says otherwise."""
 
+    unavailable: str = ""
+    """Why no call can work in this installation (no sandbox, no key); empty: the tool is usable.
+
+    Such a tool is not offered to the model, a call of it is refused with this reason, `dutiful tools` shows it.
+    """
+
     repeatable: bool = False
     """Whether equal calls with equal results are normal (polling), not a loop."""
 
@@ -182,6 +188,10 @@ class Tool(ABC):
     def risk_for(self, params: dict[str, Any]) -> Risk:  # noqa: ARG002 - subclasses look at it
         """Return what the worst outcome of this call touches; `params` are validated."""
         return self.risk
+
+    def time_limit_s(self, params: dict[str, Any]) -> float:  # noqa: ARG002 - subclasses look at it
+        """Return how long this call may take, unless the configuration has a limit for the tool."""
+        return self.timeout_s
 
     def only_looks(self, params: dict[str, Any]) -> bool:  # noqa: ARG002 - subclasses look at it
         """Whether this call changes nothing, even if other calls of this tool do."""

@@ -103,12 +103,21 @@ class ToolSubset:
 
 
 class ToolRegistry:
-    """All tools by name. `time_limits_s` overrides single tools' `timeout_s`, by name."""
+    """All tools by name.
+
+    `time_limits_s` overrides the limits of single tools, by name; `time_limit_s` is for those that leave theirs at
+    the default.
+    """
 
     def __init__(
-        self, *, time_limits_s: Mapping[str, float] | None = None, cancel_grace_s: float = CANCEL_GRACE_S
+        self,
+        *,
+        time_limit_s: float = DEFAULT_TIMEOUT_S,
+        time_limits_s: Mapping[str, float] | None = None,
+        cancel_grace_s: float = CANCEL_GRACE_S,
     ) -> None:
         self._entries: dict[str, _Entry] = {}
+        self._default_s = time_limit_s
         self._limits_s = dict(time_limits_s or {})
         self._grace_s = cancel_grace_s
         self._cache: DefinitionCache | None = None
@@ -275,7 +284,9 @@ class ToolRegistry:
         caller for ever: after a grace it is left behind, and logged. When the caller is cancelled the call is
         too, and `CancelledError` goes on.
         """
-        limit_s = self._limit_s(tool)
+        if tool.unavailable:
+            return ToolResult.refused(f"Tool '{tool.name}' cannot be used here: {tool.unavailable}")
+        limit_s = self._limit_s(tool, params)
         task = asyncio.create_task(_guarded(tool, params), name=f"tool:{tool.name}")
         try:
             await asyncio.wait((task,), timeout=limit_s)
@@ -292,11 +303,17 @@ class ToolRegistry:
             return ToolResult.error(f"Error executing {tool.name}: it cancelled itself\n\n{ADVICE}")
         return task.result()
 
-    def _limit_s(self, tool: Tool) -> float:
-        limit_s = self._limits_s.get(tool.name, tool.timeout_s)
+    def _limit_s(self, tool: Tool, params: dict[str, Any]) -> float:
+        limit_s = self._limits_s.get(tool.name)
+        if limit_s is None:
+            try:
+                limit_s = tool.time_limit_s(params)
+            except Exception:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
+                limit_s = None
         # A plugin may say None or 0 and mean "no limit"; every call has one.
-        usable = isinstance(limit_s, (int, float)) and 0 < limit_s < math.inf
-        return limit_s if usable else DEFAULT_TIMEOUT_S
+        if not isinstance(limit_s, (int, float)) or not 0 < limit_s < math.inf or limit_s == DEFAULT_TIMEOUT_S:
+            return self._default_s
+        return limit_s
 
     async def _stop(self, task: asyncio.Task[ToolResult], name: str) -> None:
         self._left_behind.add(task)  # a strong reference, also when this wait is cut short

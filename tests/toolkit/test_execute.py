@@ -225,7 +225,30 @@ async def test_the_tools_own_limit_holds_unless_configured_otherwise() -> None:
 def test_no_tool_can_have_no_limit(limit: Any) -> None:
     tool = MadeTool("t")
     tool.timeout_s = limit
-    assert ToolRegistry()._limit_s(tool) == 60.0
+    assert ToolRegistry()._limit_s(tool, {}) == 60.0
+    assert ToolRegistry(time_limit_s=7)._limit_s(tool, {}) == 7
+
+
+class PatientTool(MadeTool):
+    """Lets each call say how long it may take."""
+
+    def time_limit_s(self, params: dict[str, Any]) -> float:
+        limit_s: float = params["wait_s"]
+        return limit_s
+
+
+async def test_a_call_may_have_a_limit_of_its_own() -> None:
+    tool = PatientTool("patient", {"type": "object"}, run=held(asyncio.Event())._run)
+    assert "limit of 0.01 s" in await registry_with(tool).execute("patient", {"wait_s": 0.01})
+    assert ToolRegistry()._limit_s(tool, {}) == 60.0  # a failing method is no way to have no limit
+
+
+async def test_a_tool_that_cannot_work_here_refuses_with_its_reason() -> None:
+    tool = MadeTool("t")
+    tool.unavailable = "there is no sandbox"
+    result = await registry_with(tool).execute("t", {})
+    assert result == "Tool 't' cannot be used here: there is no sandbox"
+    assert result.is_refused
 
 
 async def test_a_tools_own_timeout_is_its_failure_not_the_limit() -> None:
