@@ -11,21 +11,32 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.config import ToolsConfig
 from bot.toolkit.chat_files import ChatFiles
+from bot.web.client import GuardedClient
+from bot.web.resolver import Resolver
 
 
 class ToolRoom:
     """The shared parts. Built by the roof, handed to the tools in their ToolContext."""
 
-    def __init__(self, config: ToolsConfig, *, workspace: Path, data_dir: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ToolsConfig,
+        *,
+        workspace: Path,
+        data_dir: Path,
+        clock: Clock,
+        resolver: Resolver | None = None,
+    ) -> None:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.web = GuardedClient(config.web.networks, resolver=resolver)
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack():
-            pass
+        async with AsyncExitStack() as parts:
+            parts.callback(self.web.close)
