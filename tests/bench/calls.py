@@ -90,7 +90,6 @@ async def figures() -> list[Figure]:
             name="prepare_call, 2 of 5 to be cast",
             values=_us_each(lambda: registry.prepare_call("tool_07", dict(TO_CAST)), 2_000),
             unit="us",
-            limit="<= 15",
         ),
         Figure(
             name=f"get_definitions of {TOOLS} tools, cached",
