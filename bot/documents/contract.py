@@ -132,6 +132,6 @@ def _part_range(piece: str) -> PartRange:
     if first < 1 or (last is not None and last < first):
         raise DocumentError(
             DocumentProblem.NO_SUCH_PART,
-            f'pages: {piece.strip()[:40]!r} is not a page or a range; write "1-3,7", counted from 1, or "5-" for the rest',
+            f'pages: {piece.strip()[:40]!r} is no page or range; write "1-3,7", counted from 1, or "5-" for the rest',
         )
     return PartRange(first=first, last=last)

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -150,10 +151,8 @@ async def _all_of(process: asyncio.subprocess.Process, limit_bytes: int) -> byte
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill a process unless it has ended, and wait until it is gone."""
     if process.returncode is None:
-        try:
+        with suppress(ProcessLookupError):
             process.kill()
-        except ProcessLookupError:
-            pass
         await process.wait()
 
 
