@@ -66,8 +66,10 @@ def _style_marks(main: Part) -> dict[str, str]:
     for style in () if styles is None else styles.iterchildren(qn("w:style")):
         name = style.find(qn("w:name"))
         kind, _, level = ("" if name is None else name.get(qn("w:val"), "")).lower().partition(" ")
-        if kind == "title" or (kind == "heading" and level.isdecimal()):
-            marks[style.get(qn("w:styleId"))] = "#" * max(1, min(_MAX_LEVEL, int(level or 1))) + " "
+        if (kind, level) == ("title", ""):
+            marks[style.get(qn("w:styleId"))] = "# "
+        elif kind == "heading" and level.isdecimal():
+            marks[style.get(qn("w:styleId"))] = "#" * max(1, min(_MAX_LEVEL, int(level))) + " "
         elif kind == "list" and level.startswith(("bullet", "number")):
             marks[style.get(qn("w:styleId"))] = "- "
     return marks

@@ -53,16 +53,14 @@ def _limit_self(*, cpu_s: int, memory_bytes: int) -> None:
 
 
 def _answer(file: BinaryIO, order: dict[str, Any]) -> dict[str, Any]:
-    kind = DocumentKind(order["kind"])
     try:
-        return _read(file, kind, order)
+        return _read(file, DocumentKind(order["kind"]), order)
     except DocumentError as error:
         return _problem(error.problem, str(error), "")
     except MemoryError:
         return _problem(DocumentProblem.TOO_LARGE, "cannot be read: it needs too much memory", "MemoryError")
     except Exception as error:  # noqa: BLE001  # boundary: the libraries raise anything over damaged files
-        message = f"is damaged: it cannot be read as {kind.value}"
-        return _problem(DocumentProblem.DAMAGED, message, type(error).__name__)
+        return _problem(DocumentProblem.DAMAGED, "is damaged and cannot be read", type(error).__name__)
 
 
 def _problem(problem: DocumentProblem, message: str, detail: str) -> dict[str, Any]:
