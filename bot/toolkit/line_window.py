@@ -45,7 +45,7 @@ def line_window(
     Ends after `max_lines`, or before the line that would pass `max_chars`; at least one line is returned, cut
     if need be. At most `limit_bytes` of the file count.
     """
-    window = _Window(first, max_lines, max_chars)
+    window = LineCollector(first, max_lines, max_chars)
     decoder = codecs.getincrementaldecoder(kind.encoding)("replace")
     for chunk in chunks(file, kind.mark_bytes, limit_bytes=limit_bytes):
         window.feed(decoder.decode(chunk))
@@ -53,8 +53,8 @@ def line_window(
     return window.finish()
 
 
-class _Window:
-    """Takes decoded text piece by piece and keeps what is asked for."""
+class LineCollector:
+    """Takes decoded text piece by piece and keeps the lines that are asked for, as `line_window` says."""
 
     def __init__(self, first: int, max_lines: int, max_chars: int) -> None:
         self._first = first
@@ -71,7 +71,18 @@ class _Window:
         self._crlf = 0
         self._full = False
 
+    @property
+    def number(self) -> int:
+        """The number of the line that the next character belongs to."""
+        return self._number
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further line will be kept; text is then only counted."""
+        return self._full
+
     def feed(self, text: str) -> None:
+        """Take the next piece of the text."""
         if not text:
             return
         at = self._skip(text)
@@ -89,6 +100,7 @@ class _Window:
         self._last_char = text[-1]
 
     def finish(self) -> LineWindow:
+        """Return the lines kept; the text has ended."""
         unended = self._last_char not in {"", "\n"}
         if unended and self._number >= self._first and not self._full:
             self._end_line()

@@ -11,8 +11,10 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.config import ToolsConfig
 from bot.toolkit.catalogue import ToolCatalogue
+from bot.documents.reading import Documents
 from bot.toolkit.chat_files import ChatFiles
 from bot.web.client import GuardedClient
+from bot.web.reader import PageReader
 from bot.web.resolver import Resolver
 
 
@@ -33,8 +35,10 @@ class ToolRoom:
         self._clock = clock
         self.files = ChatFiles(workspace)
         self.web = GuardedClient(config.web.networks, resolver=resolver)
+        self.pages = PageReader()
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
+        self.documents = Documents()
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
@@ -43,3 +47,5 @@ class ToolRoom:
         """End everything, whatever one part's end fails with; idempotent."""
         async with AsyncExitStack() as parts:
             parts.callback(self.web.close)
+            parts.push_async_callback(self.pages.close)
+            parts.push_async_callback(self.documents.close)
