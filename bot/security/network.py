@@ -171,7 +171,7 @@ def parse_target(url: str) -> Target:
         parsed = URL(url.strip())
         scheme, host, port = parsed.scheme, parsed.raw_host or "", parsed.port
         login = (parsed.user or "", parsed.password or "")
-    except ValueError:  # UnicodeError is one
+    except (ValueError, IndexError):  # UnicodeError is one; yarl has the other for "http://[]@"
         raise BadUrl(f"{_shown(url)} is not a URL") from None
     if not scheme:
         raise BadUrl(f"{_shown(url)} is not a full URL such as https://example.org/page")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import ToolsConfig
-from bot.toolkit.catalogue import ToolCatalogue
 from bot.documents.reading import Documents
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.web.client import GuardedClient
 from bot.web.reader import PageReader

@@ -46,6 +46,7 @@ _LABELS = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5hkscs", "x-eu
 
 # So many characters of several bytes are UTF-8 by chance in one text of a hundred million, whatever its encoding.
 _SURE = 8
+_FIRST_BYTES = bytes(range(0xC0, 0x100))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,4 +118,4 @@ def _fits(body: bytes, encoding: str) -> bool:
 
 
 def _is_surely_utf8(body: bytes) -> bool:
-    return sum(byte >= 0xC0 for byte in body if byte >= 0x80) >= _SURE  # noqa: PLR2004 - first bytes of sequences
+    return len(body) - len(body.translate(None, _FIRST_BYTES)) >= _SURE
