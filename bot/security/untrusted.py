@@ -22,7 +22,6 @@ _OWN_WORDS = (
     "untrusted content",
 )
 _OPENERS = "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a3\ufe5d\ufe47\ufe39\ufe3b"
-_SLASHES = "/\\\u2044\u2215\u29f8\u2571\uff0f\uff3c"
 _MAX_SOURCE_CHARS = 300
 
 # Letters that look like a Latin one, from https://www.unicode.org/Public/security/latest/confusables.txt (read
@@ -108,8 +107,6 @@ class _Folded(dict[str, str]):
 def _looks_like(char: str) -> str:
     if char in _OPENERS:
         return "["
-    if char in _SLASHES:
-        return "/"
     for first in _LETTER_ROWS:
         if first <= ord(char) < first + 26:
             char = chr(ord("a") + ord(char) - first)
@@ -123,8 +120,6 @@ def _letter(char: str) -> str:
     category = unicodedata.category(char)
     if char in _BLANKS or category in {"Cf", "Mn", "Me", "Cn", "Co"} or (category == "Cc" and not char.isspace()):
         return ""
-    if category == "Pd":
-        return "-"
     letter = _LATIN.get(ord(char), char).lower()
     letter = _LATIN.get(ord(letter), letter) if len(letter) == 1 else letter
     return _AS_TWO.get(letter, letter)
@@ -133,9 +128,13 @@ def _letter(char: str) -> str:
 _FOLDED = _Folded()
 
 
+# Nothing that is a letter or opens or closes a bracket: each search ends at the next bracket, however long it is.
+_JOINT = r"(?:[^\w\[\]()]|_)*"
+
+
 def _as_seen(words: str) -> str:
     """Return a pattern for words with any joint between them, or none."""
-    return r"[\s_.\-]*".join(re.escape("".join(_FOLDED[char] for char in word)) for word in words.split())
+    return _JOINT.join(re.escape("".join(_FOLDED[char] for char in word)) for word in words.split())
 
 
-_MARK = re.compile(rf"\[[\s/]*(?:{'|'.join(map(_as_seen, _OWN_WORDS))})")
+_MARK = re.compile(rf"\[{_JOINT}(?:{'|'.join(map(_as_seen, _OWN_WORDS))})")
