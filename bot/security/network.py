@@ -117,7 +117,7 @@ _BAD_PORTS = frozenset({
     5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 })  # fmt: skip
 
-_SHOWN_CHARS = 80
+_SHOWN_CHARS = 40
 _MAX_NAME_CHARS = 253
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"  # as in DNS, with the underscore that some names have
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -172,18 +172,18 @@ def parse_target(url: str) -> Target:
         scheme, host, port = parsed.scheme, parsed.raw_host or "", parsed.port
         login = (parsed.user or "", parsed.password or "")
     except (ValueError, IndexError):  # UnicodeError is one; yarl has the other for "http://[]@"
-        raise BadUrl(f"{_shown(url)} is not a URL") from None
+        raise BadUrl("this is not a URL") from None
     if not scheme:
-        raise BadUrl(f"{_shown(url)} is not a full URL such as https://example.org/page")
+        raise BadUrl("this is not a full URL such as https://example.org/page")
     if scheme not in {"http", "https"}:
-        raise NetworkRefused(f"only http and https can be fetched, not {_shown(scheme)}")
+        raise NetworkRefused(f"only http and https can be fetched, not {scheme[:_SHOWN_CHARS]}")
     name, address = _parse_host(host)
     try:
         plain = parsed.with_user(None).with_fragment(None).with_host(name)
         text = str(plain)
         text.encode("ascii")
     except ValueError:
-        raise BadUrl(f"{_shown(url)} is not a URL") from None
+        raise BadUrl("this is not a URL") from None
     assert port is not None  # http and https have default ports
     return Target(url=text, scheme=scheme, host=name, port=port, address=address, login=login if any(login) else None)
 
@@ -195,9 +195,9 @@ def _parse_host(host: str) -> tuple[str, IpAddress | None]:
         try:
             address = ip_address(host)
         except ValueError:
-            raise BadUrl(f"{_shown(host)} is not an address") from None
+            raise BadUrl("the host is not an address, though it looks like one") from None
         if getattr(address, "scope_id", None):
-            raise BadUrl(f"{_shown(host)} names a network interface")
+            raise BadUrl("the host names a network interface")
         return str(address), address
     name = host.removesuffix(".")
     if _ENDS_IN_NUMBER.fullmatch(name):
@@ -205,9 +205,9 @@ def _parse_host(host: str) -> tuple[str, IpAddress | None]:
         try:
             return (found := IPv4Address(socket.inet_aton(name))).exploded, found
         except OSError:
-            raise BadUrl(f"{_shown(host)} is not an address") from None
+            raise BadUrl("the host is not an address, though it looks like one") from None
     if len(name) > _MAX_NAME_CHARS or not _NAME.fullmatch(name):
-        raise BadUrl(f"{_shown(host)} is not the name of a host" if host else "the URL names no host")
+        raise BadUrl("the host is not a possible name" if host else "the URL names no host")
     return name, None
 
 
@@ -279,8 +279,3 @@ def _carried(address: IpAddress) -> tuple[IPv4Address, ...]:
     if any(address in network for network in _IPV4_AT_THE_END) and number > 1:  # neither "::" nor "::1"
         return (IPv4Address(number & 0xFFFF_FFFF),)
     return ()
-
-
-def _shown(text: str) -> str:
-    """Return untrusted text for use within a sentence."""
-    return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")

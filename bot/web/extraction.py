@@ -5,12 +5,13 @@ Hostile markup makes the libraries slow or large; whoever runs this bounds it (`
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
 import trafilatura
-from lxml import html as lxml_html
-from lxml_html_clean import Cleaner
+from lxml import etree
+from lxml.html import HTMLParser, document_fromstring
 
 MAX_TITLE_CHARS = 300
 
@@ -39,34 +40,39 @@ def page_text(markup: str, url: str, *, markdown: bool, plain: bool) -> dict[str
 
 
 def _article(markup: str, url: str, *, markdown: bool) -> str | None:
-    return trafilatura.extract(
-        markup,
-        url=url,
-        output_format="markdown" if markdown else "txt",
-        include_links=markdown,
-        include_formatting=markdown,
-        include_tables=True,
-        favor_recall=True,
-    )
+    try:
+        return trafilatura.extract(
+            markup,
+            url=url,
+            output_format="markdown" if markdown else "txt",
+            include_links=markdown,
+            include_formatting=markdown,
+            include_tables=True,
+            favor_recall=True,
+        )
+    except Exception:  # noqa: BLE001 - boundary: the library raises anything over odd markup
+        return None
 
 
 def _title(markup: str) -> str:
     found = re.search(r"<title\b[^>]{0,200}>([^<]{1,2000})", markup, re.IGNORECASE)
     if not found:
         return ""
-    text = str(lxml_html.fromstring(f"<p>{found[1]}</p>").text_content())
-    return " ".join(text.split())[:MAX_TITLE_CHARS]
+    return " ".join(html.unescape(found[1]).split())[:MAX_TITLE_CHARS]
 
 
 def _whole(markup: str) -> str:
     """Return all visible text, one line per block."""
-    tree = trafilatura.load_html(markup)
-    if tree is None:
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    try:
+        tree = document_fromstring(markup.encode(), parser=parser)
+    except etree.ParserError:  # nothing in it
         return ""
-    Cleaner(scripts=True, style=True, comments=True, page_structure=False, safe_attrs_only=False)(tree)
-    for element in tree.iter():
+    etree.strip_elements(tree, "script", "style", "template", "title", with_tail=False)
+    pieces: list[str] = []
+    for event, element in etree.iterwalk(tree, events=("start", "end")):
         if element.tag in _BLOCKS:
-            element.text = "\n" + (element.text or "")
-            element.tail = "\n" + (element.tail or "")
-    lines = (" ".join(line.split()) for line in str(tree.text_content()).split("\n"))
+            pieces.append("\n")
+        pieces.append((element.text if event == "start" else element.tail) or "")
+    lines = (" ".join(line.split()) for line in "".join(pieces).split("\n"))
     return "\n".join(line for line in lines if line)

@@ -25,6 +25,8 @@ CPU_S = 8
 """Processor time for finding the article; a page that needs more is given as all its text, within the same again."""
 
 MEMORY_BYTES = 1 << 30
+IDLE_S = 300.0
+"""How long the process waits for another page before it ends."""
 
 _ANSWER_BYTES = 12 * MAX_CHARS + 64 * 1024  # JSON writes the longest characters as two escapes
 _WALL_FACTOR = 4  # of the processor time; the child itself ends at twice that
@@ -34,7 +36,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 # this very package is loaded from its folder, which then is no place to import other modules from.
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); import bot; del sys.path[0]; "
-    "from bot.web.reader_process import main; main(int(sys.argv[2]))"
+    "from bot.web.reader_process import main; main(int(sys.argv[2]), idle_s=float(sys.argv[3]))"
 )
 
 
@@ -51,25 +53,33 @@ class PageText:
 class PageReader:
     """Has one process as long as pages are read; none before the first page."""
 
-    def __init__(self, *, cpu_s: int = CPU_S, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, *, cpu_s: int = CPU_S, memory_bytes: int = MEMORY_BYTES, idle_s: float = IDLE_S) -> None:
         self._cpu_s = cpu_s
         self._memory_bytes = memory_bytes
+        self._idle_s = idle_s
+        self._is_closed = False
         self._places = asyncio.Semaphore(AT_ONCE)
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
 
-    async def warm_up(self) -> None:
-        """Start the process if there is none, so that it loads while a page is still on its way."""
+    @property
+    def pid(self) -> int | None:
+        """The process that is there now."""
+        return self._process.pid if self._process is not None else None
+
+    async def _ensure_process(self) -> None:
         async with self._starting:
+            if self._is_closed:
+                raise WebError("pages are no longer read: the bot is ending")
             if self._process is not None and self._process.returncode is None:
                 return
-            await self.close()
+            await self._end()
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._control.setblocking(False)
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(theirs.fileno()),
+                    sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(theirs.fileno()), str(self._idle_s),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.DEVNULL,
@@ -96,7 +106,11 @@ class PageReader:
         raise WebError("the page's markup cannot be read within the limits")
 
     async def close(self) -> None:
-        """End the process and with it the pages being read; idempotent."""
+        """End the process and with it the pages being read; idempotent, and nothing is read any more."""
+        self._is_closed = True
+        await self._end()
+
+    async def _end(self) -> None:
         process, self._process = self._process, None
         control, self._control = self._control, None
         if control is not None:
@@ -117,26 +131,34 @@ class PageReader:
             "cpu_s": self._cpu_s,
             "memory_bytes": self._memory_bytes,
         }
-        await self.warm_up()
         page = await asyncio.to_thread(_in_memory, markup)
         try:
-            ours, theirs = os.pipe()
-            try:
-                assert self._control is not None
-                socket.send_fds(self._control, [orjson.dumps(order)], [page, theirs])
-            except OSError:  # it has ended just now
-                os.close(ours)
-                return b""
-            finally:
-                os.close(theirs)
+            ours = await self._send(orjson.dumps(order), page) or await self._send(orjson.dumps(order), page)
         finally:
             os.close(page)
+        if ours is None:
+            return b""
         try:
             async with asyncio.timeout(_WALL_FACTOR * self._cpu_s):
                 return await _all_of(ours)
         except TimeoutError:
-            await self.close()
+            await self._end()
             return b""
+
+    async def _send(self, order: bytes, page: int) -> int | None:
+        """Send an order and return the pipe its answer comes through; None if the process has just ended."""
+        await self._ensure_process()
+        assert self._control is not None
+        ours, theirs = os.pipe()
+        try:
+            socket.send_fds(self._control, [order], [page, theirs])
+        except OSError:
+            os.close(ours)
+            await self._end()
+            return None
+        finally:
+            os.close(theirs)
+        return ours
 
 
 def _in_memory(markup: str) -> int:

@@ -18,9 +18,6 @@ from typing import Any
 
 from bot.web.extraction import page_text
 
-IDLE_S = 300.0
-"""How long the process waits for another page."""
-
 MAX_ORDER_BYTES = 32 * 1024
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -29,13 +26,13 @@ _OPEN_FILES = 16
 _DESCRIPTORS = 2
 
 
-def main(control_fd: int) -> None:
-    """Serve orders until the bot's end of the socket is closed, or nothing comes any more."""
+def main(control_fd: int, *, idle_s: float) -> None:
+    """Serve orders until the bot's end of the socket is closed, or nothing came for `idle_s`."""
     _end_with_parent()
     os.nice(_NICE)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended children away
     with socket.socket(fileno=control_fd) as control:
-        control.settimeout(IDLE_S)
+        control.settimeout(idle_s)
         while True:
             try:
                 order, descriptors, _, _ = socket.recv_fds(control, MAX_ORDER_BYTES, _DESCRIPTORS)

@@ -13,9 +13,10 @@ from ipaddress import ip_network
 import pytest
 
 from bot.security.network import BadUrl, NetworkRefused
-from bot.web.client import Answer, GuardedClient
+from bot.web.client import GuardedClient
 from bot.web.errors import TooManyRedirects, WebError, WebTimeout, WebTooLarge
 from bot.web.resolver import SystemResolver
+from bot.web.wire import Answer
 from tests.platforms.pages import Fault, Page, PageServer, gzip_bomb, redirect
 from tests.support.resolvers import ScriptedResolver, connections_tried
 
