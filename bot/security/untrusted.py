@@ -69,6 +69,14 @@ def mark_untrusted(text: str, *, source: str) -> str:
     return f"[Untrusted content {number} — {what}]\n{neutralise(text)}\n[/Untrusted content {number}]"
 
 
+def end_marks(text: str) -> str:
+    """Return the beginning of a marked text with the end mark that was cut off it; any other text as it is."""
+    opened = _OPENED.findall(text)
+    if not opened or f"[/Untrusted content {opened[-1]}]" in text:
+        return text
+    return f"{text}\n[/Untrusted content {opened[-1]}]"
+
+
 def neutralise(text: str) -> str:
     """Return text in which nothing can be taken for one of the system's marks; other text stays as it is.
 
@@ -137,4 +145,5 @@ def _as_seen(words: str) -> str:
     return _JOINT.join(re.escape("".join(_FOLDED[char] for char in word)) for word in words.split())
 
 
+_OPENED = re.compile(r"^\[Untrusted content ([0-9a-f]{12}) — ", re.MULTILINE)
 _MARK = re.compile(rf"\[{_JOINT}(?:{'|'.join(map(_as_seen, _OWN_WORDS))})")

@@ -13,7 +13,7 @@ from bot.security.network import BadUrl, NetworkRefused
 from bot.security.untrusted import mark_untrusted, on_one_line
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import size_text
-from bot.toolkit.context import ToolContext
+from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.schema import IntegerSchema, StringSchema, tool_parameters_schema
 from bot.web.client import GuardedClient
 from bot.web.content import Content, ContentReader, NoContent
@@ -96,7 +96,7 @@ class WebFetchTool(Tool):
             answer = await self._web.request(
                 "GET",
                 url,
-                headers={"Accept": _ACCEPT, "Accept-Language": "en,*;q=0.5"},
+                headers={"Accept": _ACCEPT, "Accept-Language": f"{current_request().language},en;q=0.8,*;q=0.5"},
                 timeout_s=FETCH_LIMIT_S,
             )
             if answer.status >= 300:  # noqa: PLR2004 - a redirect that leads nowhere is no page either

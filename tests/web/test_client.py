@@ -9,6 +9,7 @@ import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
@@ -292,6 +293,25 @@ async def test_a_closed_port_and_an_unknown_name_are_errors(client: GuardedClien
 async def test_a_plain_server_is_not_spoken_to_securely(client: GuardedClient, server: PageServer) -> None:
     with pytest.raises(WebError, match="secure connection"):
         await get(client, at(server).replace("http:", "https:"))
+
+
+async def test_nothing_stays_open_after_requests_that_failed(client: GuardedClient, server: PageServer) -> None:
+    server.pages["/endless"] = Page(body=b"x" * 65_536, fault=Fault.ENDLESS)
+    server.pages["/held"] = Page(fault=Fault.HELD)
+    server.pages["/cut"] = Page(body=b"half", fault=Fault.CUT_OFF)
+
+    async def all_of_them() -> None:
+        for path, options in (("/endless", {"max_bytes": 1}), ("/held", {"timeout_s": 0.05}), ("/cut", {})):
+            with pytest.raises(WebError):
+                await get(client, at(server, path), **options)
+        await get(client, at(server))
+        await server.wait_for(lambda: server.open_now == 0)
+
+    await all_of_them()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(10):
+        await all_of_them()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
 
 
 # --- content encodings
