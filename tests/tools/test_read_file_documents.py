@@ -29,6 +29,7 @@ MAGIC = (
     b"\xff\xfe", b"\xff\xfe\0\0", b"\xef\xbb\xbf", b"GIF89a", b"RIFF\x08\0\0\0WEBP", b"\x1f\x8b", b"SQLite format 3\0",
     b"PK\x03\x04[Content_Types].xml word/",
 )  # fmt: skip
+BOMB = patched_sizes(zip_bomb(1 << 20), "word/media/a.bin", 600 << 20)
 PATIENCE_S = 20
 
 
@@ -112,7 +113,7 @@ async def test_pages_that_cannot_be_selected_are_an_error(
         (pdf("a", password="x"), "needs a password and cannot be read; a copy without one can."),
         (pdf(""), "has no text on its page, only pictures (a scan?)."),
         (b"%PDF-1.7\nbroken", "is damaged and cannot be read."),
-        (patched_sizes(zip_bomb(1 << 20), "word/media/a.bin", 600 << 20), "would unpack to more than 512 MiB and is not read."),
+        (BOMB, "would unpack to more than 512 MiB and is not read."),
         (package([("word/document.xml", b"<a")]), "is damaged and cannot be read."),
         (ole("EncryptedPackage"), "is an office file with a password (application/x-ole-encrypted-package, 2.008 KiB)"),
         (ole("WordDocument"), "is an old Word file (application/msword, 2 KiB) and cannot be read; ask for it as docx"),
