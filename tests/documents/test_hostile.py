@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import select
+import subprocess
+import sys
+import time
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +43,7 @@ LAUGHS = (
     + f"]><w:document {nsdecls('w')}><w:body><w:p><w:r><w:t>&a9;</w:t></w:r></w:p></w:body></w:document>"
 )
 PATIENCE_S = 20
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -259,3 +265,68 @@ WHOLE = (
     (DocumentKind.XLSX, sheets(lambda book: book.active.append([1, "two", "=3"]))),
     (DocumentKind.PPTX, slides("A")),
 )
+
+BOT = """
+import asyncio, sys, uvloop
+from bot.documents.contract import DocumentKind
+from bot.documents.reading import Documents
+
+async def main() -> None:
+    documents = Documents()
+    reading = asyncio.create_task(documents.read(sys.stdin.buffer, DocumentKind.PDF), name="reading")
+    while not documents.pids:
+        await asyncio.sleep(0)
+    (pid,) = documents.pids
+    print(pid, flush=True)
+    if sys.argv[1] == "cancel":
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        print("gone" if not documents.pids else "left", flush=True)
+    await asyncio.Event().wait()
+
+uvloop.run(main())
+"""
+
+
+@contextmanager
+def bot_that_reads(tmp_path: Path, how: str) -> Iterator[subprocess.Popen[str]]:
+    """Have a process that reads an endless document as the service does, on uvloop."""
+    (tmp_path / "slow.pdf").write_bytes(slow_pdf())
+    with (tmp_path / "slow.pdf").open("rb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", BOT, how],
+            stdin=file,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": str(ROOT)},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_reading_is_given_up_in_the_same_way_on_the_loop_of_the_service(tmp_path: Path) -> None:
+    with bot_that_reads(tmp_path, "cancel") as process:
+        pid = int(line_of(process))
+        assert line_of(process) == "gone"
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_no_reader_outlives_a_bot_that_is_killed(tmp_path: Path) -> None:
+    with bot_that_reads(tmp_path, "stay") as process:
+        pid = int(line_of(process))
+        until = time.monotonic() + PATIENCE_S
+        while os.getpriority(os.PRIO_PROCESS, pid) != 10 and time.monotonic() < until:  # it has bound itself to the bot
+            time.sleep(0.01)
+        watched = os.pidfd_open(pid)
+        process.kill()
+        ready, _, _ = select.select([watched], [], [], PATIENCE_S)
+        os.close(watched)
+        assert ready, "the reader goes on"
