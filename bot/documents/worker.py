@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.documents.contract import DocumentError, DocumentKind, DocumentProblem, PartRange
@@ -57,10 +58,17 @@ def _answer(file: BinaryIO, order: dict[str, Any]) -> dict[str, Any]:
         return _read(file, DocumentKind(order["kind"]), order)
     except DocumentError as error:
         return _problem(error.problem, str(error), "")
-    except MemoryError:
-        return _problem(DocumentProblem.TOO_LARGE, "cannot be read: it needs too much memory", "MemoryError")
     except Exception as error:  # noqa: BLE001  # boundary: the libraries raise anything over damaged files
+        if isinstance(error, MemoryError) or _peak_bytes() > order["memory_bytes"] // 2:
+            # Parsers call it a syntax error when they get no more memory; blocks double until that happens.
+            return _problem(DocumentProblem.TOO_LARGE, "cannot be read: it needs too much memory", type(error).__name__)
         return _problem(DocumentProblem.DAMAGED, "is damaged and cannot be read", type(error).__name__)
+
+
+def _peak_bytes() -> int:
+    """Return the most address space this process has had."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return int(status.partition("VmPeak:")[2].split()[0]) * 1024
 
 
 def _problem(problem: DocumentProblem, message: str, detail: str) -> dict[str, Any]:

@@ -174,12 +174,18 @@ async def test_a_reader_that_stands_still_is_ended_by_the_clock() -> None:
     assert not children()
 
 
-async def test_memory_is_limited() -> None:
+async def test_memory_is_limited_and_so_is_counting() -> None:
     documents = Documents(memory_bytes=160 << 20)
     inside = b"<w:document %s><w:body>%s</w:body></w:document>" % (
         nsdecls("w").encode(), b"<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 1_000_000,
     )  # fmt: skip
-    assert (await problem(documents, package([("word/document.xml", inside)])))[0] in {"too_large", "failed", "damaged"}
+    data = package([("word/document.xml", inside)])
+    assert await problem(documents, data) == ("too_large", "cannot be read: it needs too much memory")
+    text = await Documents().read(data, DocumentKind.DOCX, max_lines=1)
+    assert text.lines == ("a",)
+    # Nor is a document of a million lines gone through to the end to tell how many there are.
+    assert (text.is_counted, text.is_end) == (False, False)
+    assert 1 < text.total_lines < 1_000_000
 
 
 async def test_the_reader_has_no_keys_no_name_of_the_file_and_little_else(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -180,6 +182,16 @@ async def test_sixteen_reads_at_once_are_all_right(desk: ToolDesk) -> None:
     answers = await asyncio.gather(*(read(desk, name) for name in names))
     for name, answer in zip(names, answers, strict=True):
         assert ("text " if name.endswith("pdf") else "plain ") + name[0] in answer
+
+
+def test_the_libraries_of_the_formats_are_imported_by_the_reader_only() -> None:
+    code = (
+        "import sys, bot.tools.read_file, bot.toolkit.room\n"
+        "print(sorted({'pypdf', 'docx', 'openpyxl', 'pptx', 'lxml', 'zipfile'} & set(sys.modules)))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(root)}, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 async def until_reading(pids: Callable[[], frozenset[int]]) -> int:
