@@ -87,6 +87,7 @@ class Database:
         self._reader = reader
         self._pending: deque[_Pending] = deque()
         self._draining = False
+        self._closed = False
         self._synchronous = ""
         self._loop = asyncio.get_running_loop()
 
@@ -122,7 +123,9 @@ class Database:
 
         Raises:
             StoreUnavailable: full disk, read-only file, or another process kept the lock too long.
+            StoreError: the database is closed.
         """
+        self._require_open()
         pending = _Pending(work, durable, self._loop.create_future())
         self._pending.append(pending)
         try:
@@ -136,7 +139,12 @@ class Database:
         return result
 
     async def read(self, work: Work[T]) -> T:
-        """Run a query function on the reader's thread."""
+        """Run a query function on the reader's thread.
+
+        Raises:
+            StoreError: the database is closed, or damaged.
+        """
+        self._require_open()
         try:
             return await self._reader.call(work)
         except sqlite3.Error as exc:
@@ -144,8 +152,14 @@ class Database:
 
     async def close(self) -> None:
         """Finish what is queued and close both connections; idempotent."""
+        self._closed = True
         await self._reader.close()
         await self._writer.close()
+
+    def _require_open(self) -> None:
+        # The thread of a closed connection answers nobody: whoever asked it would wait for ever.
+        if self._closed:
+            raise StoreError(f"{self.path}: the database is closed")
 
     def _drain(self, conn: sqlite3.Connection) -> None:
         """Commit everything that waits; on the writer's thread."""
