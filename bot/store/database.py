@@ -87,7 +87,8 @@ class Database:
         self._reader = reader
         self._pending: deque[_Pending] = deque()
         self._draining = False
-        self._closed = False
+        self._reads_ended = False
+        self._writes_ended = False
         self._synchronous = ""
         self._loop = asyncio.get_running_loop()
 
@@ -125,7 +126,8 @@ class Database:
             StoreUnavailable: full disk, read-only file, or another process kept the lock too long.
             StoreError: the database is closed.
         """
-        self._require_open()
+        if self._writes_ended:
+            raise self._is_closed()
         pending = _Pending(work, durable, self._loop.create_future())
         self._pending.append(pending)
         try:
@@ -144,7 +146,8 @@ class Database:
         Raises:
             StoreError: the database is closed, or damaged.
         """
-        self._require_open()
+        if self._reads_ended:
+            raise self._is_closed()
         try:
             return await self._reader.call(work)
         except sqlite3.Error as exc:
@@ -152,14 +155,14 @@ class Database:
 
     async def close(self) -> None:
         """Finish what is queued and close both connections; idempotent."""
-        self._closed = True
+        # Before each end: a closing thread answers nobody who asks it later, and they would wait for ever.
+        self._reads_ended = True
         await self._reader.close()
+        self._writes_ended = True
         await self._writer.close()
 
-    def _require_open(self) -> None:
-        # The thread of a closed connection answers nobody: whoever asked it would wait for ever.
-        if self._closed:
-            raise StoreError(f"{self.path}: the database is closed")
+    def _is_closed(self) -> StoreError:
+        return StoreError(f"{self.path}: the database is closed")
 
     def _drain(self, conn: sqlite3.Connection) -> None:
         """Commit everything that waits; on the writer's thread."""
