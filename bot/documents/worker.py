@@ -23,7 +23,7 @@ from bot.documents.pieces import Opened, Piece
 from bot.toolkit.line_window import LineCollector
 
 _COUNTING_S = 2.0
-"""Processor time after which lines behind the wanted ones are no longer counted."""
+"""Processor time for counting the lines behind the wanted ones."""
 
 _TITLES = 100
 _TITLE_CHARS = 60
@@ -132,14 +132,17 @@ class _Collected:
 
     def take(self, pieces: Iterator[Piece]) -> None:
         """Take the pieces to the end, or until what is wanted is there and counting on takes too long."""
+        counting_since_s = 0.0
         for piece in pieces:
             if not self._starts or self._starts[-1][1] != piece.part:
                 self._starts.append((self._lines.number, piece.part))
             self.has_text = self.has_text or not (piece.is_mark or piece.text.isspace())
             self._lines.feed(f"{piece.text}\n")
-            if self._lines.is_full and time.process_time() > _COUNTING_S:
-                self.is_counted = False
-                return
+            if self._lines.is_full:
+                counting_since_s = counting_since_s or time.process_time()
+                if time.process_time() - counting_since_s > _COUNTING_S:
+                    self.is_counted = False
+                    return
 
     def fields(self) -> dict[str, Any]:
         """Return what the answer says of the lines."""
