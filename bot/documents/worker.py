@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.documents.contract import DocumentError, DocumentKind, DocumentProblem, PartRange
@@ -22,7 +23,7 @@ from bot.documents.pieces import Opened, Piece
 from bot.toolkit.line_window import LineCollector
 
 _COUNTING_S = 2.0
-"""Processor time after which lines behind the wanted ones are no longer counted."""
+"""Processor time for counting the lines behind the wanted ones."""
 
 _TITLES = 100
 _TITLE_CHARS = 60
@@ -57,10 +58,17 @@ def _answer(file: BinaryIO, order: dict[str, Any]) -> dict[str, Any]:
         return _read(file, DocumentKind(order["kind"]), order)
     except DocumentError as error:
         return _problem(error.problem, str(error), "")
-    except MemoryError:
-        return _problem(DocumentProblem.TOO_LARGE, "cannot be read: it needs too much memory", "MemoryError")
     except Exception as error:  # noqa: BLE001  # boundary: the libraries raise anything over damaged files
+        if isinstance(error, MemoryError) or _peak_bytes() > order["memory_bytes"] // 2:
+            # Parsers call it a syntax error when they get no more memory; blocks double until that happens.
+            return _problem(DocumentProblem.TOO_LARGE, "cannot be read: it needs too much memory", type(error).__name__)
         return _problem(DocumentProblem.DAMAGED, "is damaged and cannot be read", type(error).__name__)
+
+
+def _peak_bytes() -> int:
+    """Return the most address space this process has had."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return int(status.partition("VmPeak:")[2].split()[0]) * 1024
 
 
 def _problem(problem: DocumentProblem, message: str, detail: str) -> dict[str, Any]:
@@ -124,14 +132,17 @@ class _Collected:
 
     def take(self, pieces: Iterator[Piece]) -> None:
         """Take the pieces to the end, or until what is wanted is there and counting on takes too long."""
+        counting_since_s = 0.0
         for piece in pieces:
             if not self._starts or self._starts[-1][1] != piece.part:
                 self._starts.append((self._lines.number, piece.part))
             self.has_text = self.has_text or not (piece.is_mark or piece.text.isspace())
             self._lines.feed(f"{piece.text}\n")
-            if self._lines.is_full and time.process_time() > _COUNTING_S:
-                self.is_counted = False
-                return
+            if self._lines.is_full:
+                counting_since_s = counting_since_s or time.process_time()
+                if time.process_time() - counting_since_s > _COUNTING_S:
+                    self.is_counted = False
+                    return
 
     def fields(self) -> dict[str, Any]:
         """Return what the answer says of the lines."""

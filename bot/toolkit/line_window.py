@@ -7,7 +7,9 @@ here blocks: call it from a thread.
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import BinaryIO
 
 from bot.toolkit.file_types import FileType, chunks
@@ -53,6 +55,10 @@ def line_window(
     return window.finish()
 
 
+def _needs_mark(text: str) -> bool:
+    return "\x00" in text or "\r" in text
+
+
 class LineCollector:
     """Takes decoded text piece by piece and keeps the lines that are asked for, as `line_window` says."""
 
@@ -85,7 +91,7 @@ class LineCollector:
         """Take the next piece of the text."""
         if not text:
             return
-        at = self._skip(text)
+        at = self._take_whole_lines(text, self._skip(text))
         while at < len(text) and not self._full:
             end = text.find("\n", at)
             self._add(text[at:] if end < 0 else text[at:end])
@@ -126,6 +132,30 @@ class LineCollector:
             at = text.find("\n", at) + 1
         self._number = self._first
         return at
+
+    def _take_whole_lines(self, text: str, at: int) -> int:
+        """Keep the whole lines from a line's start that fit for sure, and return where the next one begins.
+
+        What `_end_line` does with each of them, at a tenth of its price: most readings consist of such lines.
+        """
+        if self._full or self._length or self._number < self._first:
+            return at
+        pieces = text[at : at + self._left].split("\n", self._max_lines - len(self._lines))
+        pieces.pop()  # no whole line, or one too many
+        costs = list(accumulate(len(piece) + _PREFIX_CHARS for piece in pieces))
+        fitting = pieces[: bisect_right(costs, self._left)]
+        if not fitting:
+            return at
+        whole = "\n".join(fitting) + "\n"
+        crlf_count = whole.count("\r\n")
+        shown = whole.replace("\r\n", "\n").translate(_VISIBLE) if crlf_count or _needs_mark(whole) else whole
+        self._lines += shown.split("\n")[:-1]
+        self._crlf += crlf_count
+        self._left -= costs[len(fitting) - 1] - crlf_count
+        self._number += len(fitting)
+        if len(self._lines) >= self._max_lines or self._left <= 0:
+            self._close()
+        return at + len(whole)
 
     def _add(self, piece: str) -> None:
         if not piece:

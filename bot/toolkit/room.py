@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.config import ToolsConfig
+from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.settings import RuntimeSettings
 from bot.web.client import GuardedClient
 from bot.web.reader import PageReader
 from bot.web.resolver import Resolver
@@ -28,17 +29,19 @@ class ToolRoom:
         workspace: Path,
         data_dir: Path,
         clock: Clock,
+        limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
     ) -> None:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.documents = Documents()
         self.web = GuardedClient(config.web.networks, resolver=resolver)
         self.pages = PageReader()
+        self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
-        self.documents = Documents()
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
@@ -46,6 +49,6 @@ class ToolRoom:
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
         async with AsyncExitStack() as parts:
-            parts.callback(self.web.close)
-            parts.push_async_callback(self.pages.close)
             parts.push_async_callback(self.documents.close)
+            parts.push_async_callback(self.pages.close)
+            parts.callback(self.web.close)

@@ -35,12 +35,11 @@ _TITLES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDocument:
-    """A document found under a path. `file` is closed by whoever got it; `digest` is of its bytes."""
+    """A document found under a path. `file` is closed by whoever got it."""
 
     file: BinaryIO
     kind: DocumentKind
     shown: str
-    digest: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from contextlib import ExitStack
-from typing import Any, BinaryIO
+from typing import Any
 
 from bot.documents.reading import Documents
 from bot.messages import Replay, Risk
@@ -33,6 +33,7 @@ MAX_IMAGE_BYTES = 8 * 1024 * 1024
 
 _REMEMBERED = 512
 _ReadKey = tuple[int, str, Part]  # session, file, what of it
+_Found = tuple[ToolResult | OpenDocument, bytes]  # what is there, and its digest
 
 
 @tool_parameters(
@@ -119,19 +120,19 @@ class ReadFileTool(Tool):
         request = current_request()
         view = self._files.view(request)
         part = Part(offset=offset, limit=limit, pages=pages, max_chars=MAX_CHARS)
-        found = await _looked_up(view, path, part)
+        found, digest = await _looked_up(view, path, part)
         if isinstance(found, ToolResult) and found.is_error:
             return found
         key = (request.turn.session_id, view.resolve(path).shown, part)
         # What a resumed turn got before it was interrupted may never have reached the model.
         again = not force and request.turn.attempt == 1
         if isinstance(found, ToolResult):
-            return self._unless_known(key, _digest(found), found, again=again)
+            return self._unless_known(key, digest, found, again=again)
         with found.file:
-            if again and self._answered.get(key) == found.digest:
+            if again and self._answered.get(key) == digest:
                 return _unchanged(key)
             result = await document_answer(self._documents, found, part)
-        return result if result.is_error else self._unless_known(key, found.digest, result, again=again)
+        return result if result.is_error else self._unless_known(key, digest, result, again=again)
 
     def _unless_known(self, key: _ReadKey, digest: bytes, result: ToolResult, *, again: bool) -> ToolResult:
         """Note an answer's digest and return the answer, or "unchanged" if it is the same as last time."""
@@ -142,9 +143,9 @@ class ReadFileTool(Tool):
         return _unchanged(key) if again and known == digest else result
 
 
-async def _looked_up(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocument:
+async def _looked_up(view: WorkspaceView, path: str, part: Part) -> _Found:
     """Look at the file in a thread; closes an opened document that nobody waits for any more."""
-    looking = asyncio.create_task(asyncio.to_thread(_answer, view, path, part), name="read_file")
+    looking = asyncio.create_task(asyncio.to_thread(_look, view, path, part), name="read_file")
     try:
         return await asyncio.shield(looking)
     except asyncio.CancelledError:
@@ -152,8 +153,10 @@ async def _looked_up(view: WorkspaceView, path: str, part: Part) -> ToolResult |
         raise
 
 
-def _close_unwanted(looking: asyncio.Task[ToolResult | OpenDocument]) -> None:
-    found = None if looking.cancelled() or looking.exception() else looking.result()
+def _close_unwanted(looking: asyncio.Task[_Found]) -> None:
+    if looking.cancelled() or looking.exception():
+        return
+    found, _ = looking.result()
     if isinstance(found, OpenDocument):
         found.file.close()
 
@@ -165,12 +168,21 @@ def _unchanged(key: _ReadKey) -> ToolResult:
     )
 
 
-def _digest(result: ToolResult) -> bytes:
-    """Return the digest of an answer: time stamps of files are coarser than two quick writes."""
-    digest = hashlib.sha256(result.encode("utf-8", "surrogatepass"))
-    for block in result.blocks:
-        digest.update(str(block).encode())
-    return digest.digest()
+def _look(view: WorkspaceView, path: str, part: Part) -> _Found:
+    """Return the answer with its digest, or a document with that of its bytes.
+
+    Digests, because time stamps of files are coarser than two quick writes.
+    """
+    found = _answer(view, path, part)
+    digest = hashlib.sha256()
+    if isinstance(found, OpenDocument):
+        for chunk in chunks(found.file, 0, limit_bytes=MAX_FILE_BYTES):
+            digest.update(chunk)
+    else:
+        digest.update(found.encode("utf-8", "surrogatepass"))
+        for block in found.blocks:
+            digest.update(str(block).encode())
+    return found, digest.digest()
 
 
 def _answer(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocument:
@@ -208,7 +220,7 @@ def _read_opened(view: WorkspaceView, path: str, part: Part) -> ToolResult | Ope
         if part.pages.strip() and document is None:
             return ToolResult.error(f"{shown}: is {kind.mime}, which has no pages to select; use offset and limit.")
         if document is not None:
-            found = OpenDocument(file=file, kind=document, shown=shown, digest=_digest_of(file))
+            found = OpenDocument(file=file, kind=document, shown=shown)
             opened.pop_all()
             return found
         if kind.mime in IMAGES:
@@ -221,13 +233,6 @@ def _read_opened(view: WorkspaceView, path: str, part: Part) -> ToolResult | Ope
             file, kind, first=part.offset, max_lines=part.limit, max_chars=part.max_chars, limit_bytes=MAX_FILE_BYTES
         )
     return _text(shown, window, kind, size_bytes, part.offset)
-
-
-def _digest_of(file: BinaryIO) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in chunks(file, 0, limit_bytes=MAX_FILE_BYTES):
-        digest.update(chunk)
-    return digest.digest()
 
 
 def _text(shown: str, window: LineWindow, kind: FileType, size_bytes: int, offset: int) -> ToolResult:
