@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -28,10 +29,22 @@ async def reader() -> AsyncIterator[PageReader]:
     await reader.close()
 
 
+def _wait(process: psutil.Process) -> bool:
+    """Wait for a process without taking its exit status, which is its parent's to take."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 10)[0])
+    finally:
+        os.close(descriptor)
+
+
 async def gone(*processes: psutil.Process) -> None:
     """Return when the processes have ended."""
-    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
-    assert not alive
+    for process in processes:
+        assert await asyncio.to_thread(_wait, process)
 
 
 async def test_the_article_of_a_page_is_found_with_its_title(reader: PageReader) -> None:
