@@ -244,7 +244,7 @@ def _place_of_insertion(file: _File, hunk: Hunk, behind: int, shift: int) -> _Pl
     """Place a hunk without old lines: only its stated line tells where it belongs."""
     stated = hunk.line or 0
     start = stated + shift
-    if not stated and len(file.keys):
+    if hunk.line is None and file.lines:
         raise HunkMisfit(hunk, "adds lines without any context and states no line; give lines before or after them")
     if not behind <= start <= len(file.keys):
         raise HunkMisfit(hunk, f"adds lines after line {stated}, but {_has(file, behind)}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bot.edits.sloppy_diff import WANTED, PatchError, strict_lines
+from bot.edits.sloppy_diff import UNSTATED, WANTED, PatchError, strict_lines
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk as ReadHunk
@@ -174,6 +174,5 @@ def _hunk(number: int, read: ReadHunk, shown: str) -> Hunk:
         if line.line_type in unended:
             raise PatchError(f"{shown}: hunk {number} goes on after a line that it says is the end of the file.")
         lines.append(HunkLine(kind=line.line_type, text=line.value))
-    # A line 0 is stated where there is nothing before; with old lines it stands for a header without numbers.
-    is_stated = read.source_start > 0 or read.source_length == 0
-    return Hunk(number=number, line=read.source_start if is_stated else None, lines=tuple(lines))
+    line = None if read.target_start == UNSTATED else read.source_start
+    return Hunk(number=number, line=line, lines=tuple(lines))

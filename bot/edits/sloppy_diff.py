@@ -18,11 +18,15 @@ WANTED = (
 
 NO_NEWLINE = "\\ No newline at end of file"
 
+UNSTATED = 0
+
 _HUNK = re.compile(r"@@(?: -(?P<old>\d{1,9})(?:,(?P<old_count>\d{1,9}))?)?(?: \+\d{1,9}(?:,(?P<new_count>\d{1,9}))?)?")
 _OLD_NAME, _NEW_NAME, _GIT = "--- ", "+++ ", "diff --git "
 _BODY = frozenset(" +-\\")
-_EXTENDED = ("old mode ", "new mode ", "new file mode ", "deleted file mode ", "similarity index ",
-             "dissimilarity index ", "rename from ", "rename to ", "copy from ", "copy to ", "index ")  # fmt: skip
+_EXTENDED = re.compile(
+    r"(old|new|new file|deleted file) mode \d|(similarity |dissimilarity )?index |(rename|copy) (from|to) "
+)
+_TWO_NAMES = re.compile(r"diff --git \S.* \S")
 _NULL = "/dev/null"
 _NEW_FILE, _DELETED_FILE = "new file mode 100644", "deleted file mode 100644"
 _SIGNATURE = "-- "  # of git format-patch: the lines after it are git's version
@@ -50,7 +54,7 @@ class PatchError(DutifulError):
 def strict_lines(text: str) -> list[str]:
     r"""Return the lines of a strict diff, each ending in a newline: headers, and hunks with the right counts.
 
-    A hunk whose place is not stated gets the old line 0. Where the whole diff was written with CRLF, headers
+    Only the old line of a hunk counts; its new line is `UNSTATED` when no old one was stated. Where the whole diff was written with CRLF, headers
     included, the CRs are taken for its transport and left out.
 
     Raises:
@@ -86,7 +90,7 @@ class _Scan:
                 self._names()
             elif line.startswith(_GIT):
                 self._git()
-            elif self._in_git and line.startswith(_EXTENDED):
+            elif self._in_git and _EXTENDED.match(line):
                 self._extended()
             else:
                 self._other(line)
@@ -120,8 +124,8 @@ class _Scan:
 
     def _git(self) -> None:
         line = self._header(self._at)
-        if "://" in line:
-            raise PatchError(f"Line {self._at + 1} of the patch names an address, not a file.")
+        if "://" in line or not _TWO_NAMES.match(line):
+            raise PatchError(f"Line {self._at + 1} of the patch does not name two files: `diff --git a/PATH b/PATH`.")
         self._put(line)
         self._at += 1
         self._git_modes = set()
@@ -165,8 +169,11 @@ class _Scan:
         new_count = sum(line[0] in " +" for line in body)
         if not any(line[0] in "+-" for line in body):
             raise PatchError(f"The hunk at line {number} of the patch changes nothing: no line begins with `+` or `-`.")
-        stated = header["old"] if header and header["old"] else "0"
-        self._put(f"@@ -{stated},{old_count} +{stated},{new_count} @@")
+        stated = int(header["old"]) if header and header["old"] else None
+        if stated is None or (stated == 0 and old_count):
+            self._put(f"@@ -0,{old_count} +{UNSTATED},{new_count} @@")
+        else:
+            self._put(f"@@ -{stated},{old_count} +{stated + 1},{new_count} @@")
         for line in body:
             self._put(NO_NEWLINE if line[0] == "\\" else line)
         self._after_hunk = True
