@@ -10,7 +10,9 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import ToolsConfig
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.reads import ReadLedger
 
 
 class ToolRoom:
@@ -20,7 +22,10 @@ class ToolRoom:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
-        self.files = ChatFiles(workspace)
+        self.files = ChatFiles(workspace, config.files)
+        self.reads = ReadLedger()
+        self.catalogue: ToolCatalogue | None = None
+        """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""

@@ -20,6 +20,7 @@ from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.file_types import IMAGES, FileType, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
+from bot.toolkit.reads import ReadLedger, seen_identity
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
 
 DEFAULT_LINES = 2_000
@@ -52,14 +53,15 @@ class ReadFileTool(Tool):
     risk = Risk.READ
     replay = Replay.SAFE
 
-    def __init__(self, files: ChatFiles) -> None:
+    def __init__(self, files: ChatFiles, reads: ReadLedger) -> None:
         self._files = files
+        self._reads = reads
         self._answered: OrderedDict[tuple[int, str, int, int], bytes] = OrderedDict()
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ReadFileTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room.files)
+        return cls(ctx.room.files, ctx.room.reads)
 
     @property
     def name(self) -> str:
@@ -86,9 +88,12 @@ class ReadFileTool(Tool):
         """Read the file; failures and refusals are results."""
         request = current_request()
         view = self._files.view(request)
+        seen = await asyncio.to_thread(seen_identity, view, path, limit_bytes=MAX_FILE_BYTES)
         result, digest = await asyncio.to_thread(_read, view, path, offset, limit)
         if result.is_error:
             return result
+        if seen is not None:
+            self._reads.note(request.turn.session_id, view.resolve(path).shown, seen)
         key = (request.turn.session_id, view.resolve(path).shown, offset, limit)
         is_known = self._remember(key, digest)
         # What a resumed turn got before it was interrupted may never have reached the model.
