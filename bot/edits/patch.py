@@ -174,5 +174,5 @@ def _hunk(number: int, read: ReadHunk, shown: str) -> Hunk:
         if line.line_type in unended:
             raise PatchError(f"{shown}: hunk {number} goes on after a line that it says is the end of the file.")
         lines.append(HunkLine(kind=line.line_type, text=line.value))
-    line = None if read.target_start == UNSTATED else read.source_start
-    return Hunk(number=number, line=line, lines=tuple(lines))
+    stated = None if read.target_start == UNSTATED else read.source_start
+    return Hunk(number=number, line=stated, lines=tuple(lines))

@@ -54,8 +54,8 @@ class PatchError(DutifulError):
 def strict_lines(text: str) -> list[str]:
     r"""Return the lines of a strict diff, each ending in a newline: headers, and hunks with the right counts.
 
-    Only the old line of a hunk counts; its new line is `UNSTATED` when no old one was stated. Where the whole diff was written with CRLF, headers
-    included, the CRs are taken for its transport and left out.
+    Only the old line of a hunk counts; its new line is `UNSTATED` when no old one was stated. Where the whole diff
+    was written with CRLF, headers included, the CRs are taken for its transport and left out.
 
     Raises:
         PatchError: it is no unified diff, or a line stands where none can.
