@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from bot.config import FilesSection
 from bot.messages import ChatType, Role
-from bot.security.workspace import Root, WorkspaceView
+from bot.security.workspace import (
+    FileTooLarge,
+    PathChanged,
+    PathMissing,
+    PathRefused,
+    PathTaken,
+    Root,
+    WorkspaceView,
+    WriteFailed,
+    WrongKind,
+)
+from bot.toolkit.base import ToolResult
 from bot.toolkit.measure import shorten
 
 if TYPE_CHECKING:
@@ -52,6 +63,12 @@ def one_line(name: str, limit_chars: int = 200) -> str:
     if not name.isprintable():
         name = "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSHOWABLE else char for char in name)
     return shorten(name, limit_chars)
+
+
+def problem(error: PathRefused) -> ToolResult:
+    """Return how a file tool tells that a path could not be used: as a wall's refusal only where it was one."""
+    is_mistake = isinstance(error, (PathMissing, PathTaken, PathChanged, FileTooLarge, WriteFailed, WrongKind))
+    return ToolResult.error(f"{error}.") if is_mistake else ToolResult.refused(f"{error}.")
 
 
 def size_text(size_bytes: int) -> str:
