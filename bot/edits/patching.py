@@ -43,11 +43,11 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
     before: list[str] = []
     after: list[str] = []
     if patch.hunks:
-        file = _text(patch.old, data)
+        file = text_of(patch.old, data)
         before = split_lines(file.text)
         patched = _patched(patch.old, before, patch.hunks)
         after, notes = patched.lines, _notes(patched)
-        data = _encoded(patch.old, file, "".join(after))
+        data = encoded(patch.old, file, "".join(after))
     mode = _mode(plan.mode(patch.old), patch.is_executable)
     comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after)
     if patch.is_executable is not None:
@@ -70,7 +70,7 @@ def _creates_without_saying(plan: Plan, patch: FilePatch) -> bool:
 
 def _create(plan: Plan, patch: FilePatch) -> FileOutcome:
     lines = _patched(patch.name, [], patch.hunks).lines
-    data = _encoded(patch.name, TextFile(text=""), "".join(lines))
+    data = encoded(patch.name, TextFile(text=""), "".join(lines))
     plan.create(patch.name, data, mode=_NEW_EXECUTABLE if patch.is_executable else None)
     comparison = Comparison(old_name=None, new_name=patch.name, old=[], new=lines)
     notes = ("executable",) if patch.is_executable else ()
@@ -81,7 +81,7 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
     data = plan.read(path)
     before: list[str] = []
     if patch.hunks:
-        before = split_lines(_text(path, data).text)
+        before = split_lines(text_of(path, data).text)
         left = len(_patched(path, before, patch.hunks).lines)
         if left:
             raise EditMisfit(
@@ -94,14 +94,24 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
     )
 
 
-def _text(path: str, data: bytes) -> TextFile:
+def text_of(path: str, data: bytes) -> TextFile:
+    """Return a file's text.
+
+    Raises:
+        EditMisfit: it is no text.
+    """
     try:
         return TextFile.of(data)
     except NotText as error:
         raise EditMisfit(f"{one_line(path)}: {error}") from None
 
 
-def _encoded(path: str, file: TextFile, text: str) -> bytes:
+def encoded(path: str, file: TextFile, text: str) -> bytes:
+    """Return new text as bytes of the file.
+
+    Raises:
+        EditMisfit: the file's encoding lacks a character.
+    """
     try:
         return file.encode(text)
     except NotInEncoding as error:

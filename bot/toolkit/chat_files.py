@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,11 @@ class ChatFiles:
         """
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
         return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)
+
+    def view_of_folder(self, name: str, all_chats: bool) -> WorkspaceView:
+        """Return the view of the chat whose folder has this name (`WorkspaceView.root`), for work without a request."""
+        own = WorkspaceView.of(self._workspace, name, all_chats=all_chats, extra=self._extra)
+        return replace(own, root=own.root.with_name(name))
 
 
 def one_line(name: str, limit_chars: int = 200) -> str:

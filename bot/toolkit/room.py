@@ -5,11 +5,13 @@ Each part is built from configuration alone, costs next to nothing until it is u
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import ToolsConfig
+from bot.edits.journal import ChangeJournal
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.reads import ReadLedger
@@ -24,11 +26,13 @@ class ToolRoom:
         self._clock = clock
         self.files = ChatFiles(workspace, config.files)
         self.reads = ReadLedger()
+        self.changes = ChangeJournal(data_dir / "changes", clock)
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
+        await asyncio.to_thread(self.changes.recover, self.files.view_of_folder)
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
