@@ -82,13 +82,7 @@ class WriteFileTool(Tool):
 
     async def execute(self, *, path: str = "", content: str = "", **_: Any) -> ToolResult:
         """Write the file; failures and refusals are results."""
-        try:
-            data = content.encode()
-        except UnicodeEncodeError as error:
-            line = content.count("\n", 0, error.start) + 1
-            return ToolResult.error(
-                f"content: character {error.start + 1} (line {line}) is half a surrogate pair, which UTF-8 cannot hold."
-            )
+        data = content.encode()  # lone surrogates are refused with the arguments
         if len(data) > MAX_CONTENT_BYTES:
             return ToolResult.error(
                 f"content: is {size_text(len(data))}; at most {size_text(MAX_CONTENT_BYTES)} can be written at once."
