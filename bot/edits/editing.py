@@ -1,16 +1,19 @@
-"""What one edit by old and new text makes of a file. Finding the old text is in `matching.py`."""
+"""One edit among several: what it adds to a plan. What old and new text make of a file's bytes is in `edit.py`."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bot.edits.edit import Edit, EditError
+from bot.edits.file_text import FileText, NotText
 from bot.edits.hunks import split_lines
+from bot.edits.matching import find, numbers_text
 from bot.edits.outcome import FileAct, FileOutcome
-from bot.edits.patching import EditMisfit, encoded, text_of
+from bot.edits.patching import EditMisfit, new_bytes, text_of
 from bot.edits.plan import Plan
 from bot.edits.preview import Comparison
-from bot.edits.text_file import TextFile
 from bot.toolkit.chat_files import one_line
 
 MAX_EDITS = 20
@@ -48,7 +51,7 @@ def edit_file(plan: Plan, edit: FileEdit) -> FileOutcome:
 def _add(plan: Plan, edit: FileEdit) -> FileOutcome:
     if edit.old_text:
         raise EditMisfit(f"{_name(edit)}: action add creates a file and takes no old_text; use replace to change one")
-    plan.create(edit.path, encoded(edit.path, TextFile(text=""), edit.new_text))
+    plan.create(edit.path, new_bytes(edit.path, edit.new_text))
     comparison = Comparison(old_name=None, new_name=edit.path, old=[], new=split_lines(edit.new_text))
     return FileOutcome(act=FileAct.CREATE, path=edit.path, comparison=comparison)
 
@@ -56,14 +59,29 @@ def _add(plan: Plan, edit: FileEdit) -> FileOutcome:
 def _replace(plan: Plan, edit: FileEdit) -> FileOutcome:
     if not edit.old_text:
         raise EditMisfit(f"{_name(edit)}: action replace needs old_text; use add to create a file")
-    file = text_of(edit.path, plan.read(edit.path))
-    count = file.text.count(edit.old_text)
-    if count != 1:
-        raise EditMisfit(f"{_name(edit)}: old_text is found {count} times")
-    after = file.text.replace(edit.old_text, edit.new_text)
-    plan.write(edit.path, encoded(edit.path, file, after))
-    comparison = Comparison(old_name=edit.path, new_name=edit.path, old=split_lines(file.text), new=split_lines(after))
-    return FileOutcome(act=FileAct.CHANGE, path=edit.path, comparison=comparison)
+    before = plan.read(edit.path)
+    try:
+        edited = Edit(old=edit.old_text, new=edit.new_text).apply(before)
+    except EditError as error:
+        raise EditMisfit(f"{_name(edit)}: {_several(before, edit) or error}") from None
+    plan.write(edit.path, edited.data)
+    comparison = Comparison(
+        old_name=edit.path,
+        new_name=edit.path,
+        old=split_lines(text_of(edit.path, before).text),
+        new=split_lines(text_of(edit.path, edited.data).text),
+    )
+    return FileOutcome(act=FileAct.CHANGE, path=edit.path, comparison=comparison, notes=edited.remarks)
+
+
+def _several(data: bytes, edit: FileEdit) -> str:
+    """Return what to tell if the old text is there more than once, "" if that is not the reason."""
+    with suppress(NotText):
+        matches = find(FileText.of(data).text, edit.old_text)
+        if matches and len(matches.hits) > 1:
+            lines = numbers_text([hit.line for hit in matches.hits])
+            return f"old_text is found {len(matches.hits):,} times, at {lines}. Give more of the lines around it"
+    return ""
 
 
 def _name(edit: FileEdit) -> str:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from bot.edits.file_text import Replacement
 from bot.edits.patch import Hunk, HunkLine
 
 MAX_FUZZ = 2
@@ -53,10 +54,22 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patched:
-    """The lines after all hunks, and where each hunk was placed."""
+    """What the hunks put in place of which characters of the text, in order; and where each was placed."""
 
-    lines: list[str]
+    before: Sequence[str]
+    replacements: list[Replacement]
     placed: list[Placed]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines after all hunks."""
+        text = "".join(self.before)
+        pieces: list[str] = []
+        done = 0
+        for replacement in self.replacements:
+            pieces += (text[done : replacement.start], replacement.text)
+            done = replacement.end
+        return split_lines("".join((*pieces, text[done:])))
 
 
 def split_lines(text: str) -> list[str]:
@@ -74,17 +87,18 @@ def apply_hunks(lines: Sequence[str], hunks: Sequence[Hunk]) -> Patched:
         HunkMisfit: a hunk does not fit, or its place is not certain.
     """
     file = _File(lines)
-    done: list[str] = []
+    starts = list(accumulate(map(len, lines), initial=0))
+    replacements: list[Replacement] = []
     placed: list[Placed] = []
     behind, shift = 0, 0
     for hunk in hunks:
         place = _place(file, hunk, behind, shift)
-        done += file.lines[behind : place.start]
-        done += _replaced(file, place)
+        text = "".join(_replaced(file, place))
+        replacements.append(Replacement(start=starts[place.start], end=starts[place.stop], text=text))
         behind, shift = place.stop, place.offset
         line, fuzz = place.start - place.trimmed.lead + 1, place.trimmed.fuzz
         placed.append(Placed(number=hunk.number, line=line, offset=place.offset, fuzz=fuzz))
-    return Patched(lines=_all_ended([*done, *file.lines[behind:]], file.usual_end), placed=placed)
+    return Patched(before=lines, replacements=replacements, placed=placed)
 
 
 class _File:
@@ -269,7 +283,8 @@ def _replaced(file: _File, place: _Place) -> list[str]:
             result.append(_key(old) + end)
     if result and place.stop == len(file.lines) and not _ends_in_newline(file, place):
         result[-1] = _key(result[-1])
-    return result
+    # Behind a last line without an end: it is the last one no more.
+    return [end, *result] if not region and place.start == len(file.lines) and not _end(file.lines[-1]) else result
 
 
 def _ends_in_newline(file: _File, place: _Place) -> bool:
@@ -277,11 +292,6 @@ def _ends_in_newline(file: _File, place: _Place) -> bool:
     if all(_end(line.text) for line in place.trimmed.lines):
         return bool(_end(file.lines[-1]))
     return bool(_end([line.text for line in place.trimmed.lines if line.kind != "-"][-1]))
-
-
-def _all_ended(lines: list[str], usual_end: str) -> list[str]:
-    """Give every line but the last its end: what was the last line need not be it any more."""
-    return [line if _end(line) else line + usual_end for line in lines[:-1]] + lines[-1:]
 
 
 def _why(file: _File, hunk: Hunk, behind: int) -> str:

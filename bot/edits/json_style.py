@@ -40,9 +40,7 @@ class JsonStyle:
 
     def rendered(self, value: Any, depth: int) -> str:
         """Return the value as it stands at this depth of nesting, without the indentation before it."""
-        text = json.dumps(
-            value, indent=self.unit, separators=(self.between, self.colon), ensure_ascii=self.is_ascii
-        )
+        text = json.dumps(value, indent=self.unit, separators=(self.between, self.colon), ensure_ascii=self.is_ascii)
         return text if self.unit is None else text.replace("\n", self.line_end + self.unit * depth)
 
     def broken(self, depth: int) -> str:

@@ -23,6 +23,7 @@ _ID_BYTES = 4  # eight characters, as Jupyter's own
 _CELL_DEPTH = 2  # the notebook, its list of cells
 _REASON_CHARS = 300
 _SHOWN_CHARS = 80
+_LISTED = 10
 
 
 class NotebookError(DutifulError):
@@ -78,7 +79,9 @@ class Notebook:
         old, span = self._cells[index], self._spans[index]
         kind = cell_type or CellType(old["cell_type"])
         if _source(old) == source and kind == old["cell_type"]:
-            return NotebookChange(text=self._text, told=f"{self._name(index)} has this source already; nothing was changed")
+            return NotebookChange(
+                text=self._text, told=f"{self._name(index)} has this source already; nothing was changed"
+            )
         new = _converted(old, kind) | {"source": self._source_as(old, source)}
         had_output = bool(old.get("outputs")) or old.get("execution_count") is not None
         if kind is CellType.CODE:
@@ -86,7 +89,9 @@ class Notebook:
         if kind == old["cell_type"]:
             text = self._with_values(span, {key: new[key] for key in new if new[key] != old.get(key)})
         else:
-            text = spliced(self._text, [(span.start, span.end, self._style.rendered(_sorted_as(old, new), _CELL_DEPTH))])
+            text = spliced(
+                self._text, [(span.start, span.end, self._style.rendered(_sorted_as(old, new), _CELL_DEPTH))]
+            )
         told = f"{self._name(index)} replaced"
         if kind != old["cell_type"]:
             told += f", now {kind}"
@@ -98,7 +103,7 @@ class Notebook:
         Raises:
             NotebookError: there is no such cell.
         """
-        index = self.count if cell is None or cell in {self.count, str(self.count)} else self._index(cell)
+        index = self.count if cell is None else self._index(cell, last=self.count)
         new = self._new_cell(cell_type or CellType.CODE, source)
         rendered = self._style.rendered(new, _CELL_DEPTH)
         lead = self._style.broken(_CELL_DEPTH)
@@ -131,17 +136,19 @@ class Notebook:
             change = (spans[index - 1].end, spans[index].end, "")
         return self._changed(spliced(self._text, [change]), f"{self._name(index)} deleted")
 
-    def _index(self, cell: int | str) -> int:
+    def _index(self, cell: int | str, *, last: int | None = None) -> int:
+        """Return the index of a cell, at most `last`."""
+        last = self.count - 1 if last is None else last
         ids = [found.get("id") for found in self._cells]
         if cell in ids:
             return ids.index(cell)
         if isinstance(cell, str) and not cell.isdecimal():
-            known = ", ".join(str(known) for known in ids[:10] if known) or "none has an id"
-            raise NotebookError(f"has no cell with the id {shorten(repr(cell), _SHOWN_CHARS)} (ids: {known})")
-        index = int(cell) if len(str(cell)) < _SHOWN_CHARS else self.count
-        if not 0 <= index < self.count:
+            known = ", ".join(str(known) for known in ids[:_LISTED] if known) or "none"
+            raise NotebookError(f"has no cell with the id {_shown(cell)} (ids: {known})")
+        index = int(cell) if len(str(cell)) < _SHOWN_CHARS else -1
+        if not 0 <= index <= last:
             has = f"cells 0 to {self.count - 1}" if self.count else "no cells"
-            raise NotebookError(f"has no cell {shorten(str(cell), _SHOWN_CHARS)}; it has {has}")
+            raise NotebookError(f"has no cell {_shown(cell)}; it has {has}")
         return index
 
     def _name(self, index: int) -> str:
@@ -187,6 +194,10 @@ class Notebook:
         return NotebookChange(text=text, told=told)
 
 
+def _shown(value: object) -> str:
+    return shorten(str(value), _SHOWN_CHARS)
+
+
 def _read(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
@@ -196,11 +207,14 @@ def _read(text: str) -> dict[str, Any]:
         raise NotebookError("is JSON, but not a notebook: it has no nbformat")
     if data["nbformat"] != _FORMAT:
         raise NotebookError(
-            f"is a notebook of format {shorten(repr(data['nbformat']), _SHOWN_CHARS)}; only format {_FORMAT} can be "
+            f"is a notebook of format {_shown(data['nbformat'])}; only format {_FORMAT} can be "
             "changed (`jupyter nbconvert --to notebook --nbformat 4` converts it)"
         )
     if not isinstance(data.get("cells"), list) or not isinstance(data.get("nbformat_minor"), int):
         raise NotebookError("is not a valid notebook: it has no list of cells, or no nbformat_minor")
+    # What nbformat takes for granted before it looks at the schema.
+    if not all(isinstance(cell, dict) and isinstance(cell.get("id", ""), str) for cell in data["cells"]):
+        raise NotebookError("is not a valid notebook: a cell is no object, or its id is no text")
     return data
 
 
@@ -209,8 +223,8 @@ def _check(data: dict[str, Any], what: str) -> None:
     from nbformat import ValidationError, validate  # late: 0.2 s that only notebooks need
 
     if data["nbformat_minor"] >= _FIRST_WITH_IDS:
-        ids = [cell["id"] for cell in data["cells"] if isinstance(cell, dict) and "id" in cell]
-        if len(ids) != len(set(map(str, ids))):
+        ids = [cell["id"] for cell in data["cells"] if "id" in cell]
+        if len(ids) != len(set(ids)):
             raise NotebookError(f"{what}: two cells have the same id")
     try:
         validate(_with_all_ids(data))
@@ -223,10 +237,7 @@ def _with_all_ids(data: dict[str, Any]) -> dict[str, Any]:
     """Return the notebook with an id for each cell: Jupyter gives them where they lack, nbformat would warn."""
     if data["nbformat_minor"] < _FIRST_WITH_IDS:
         return data
-    cells = [
-        {"id": f"cell-{index}", **cell} if isinstance(cell, dict) else cell for index, cell in enumerate(data["cells"])
-    ]
-    return {**data, "cells": cells}
+    return {**data, "cells": [{"id": f"without-{index}", **cell} for index, cell in enumerate(data["cells"])]}
 
 
 def _source(cell: dict[str, Any]) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bot.edits.file_text import FileText, NotEncodable, NotText
 from bot.edits.hunks import HunkMisfit, Patched, apply_hunks, split_lines
 from bot.edits.outcome import FileAct, FileOutcome
 from bot.edits.patch import FilePatch, Hunk
 from bot.edits.plan import Plan
 from bot.edits.preview import Comparison
-from bot.edits.text_file import NotInEncoding, NotText, TextFile
 from bot.errors import DutifulError
 from bot.toolkit.chat_files import one_line
 
@@ -47,7 +47,7 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         before = split_lines(file.text)
         patched = _patched(patch.old, before, patch.hunks)
         after, notes = patched.lines, _notes(patched)
-        data = encoded(patch.old, file, "".join(after))
+        data = _spliced(patch.old, file, patched)
     mode = _mode(plan.mode(patch.old), patch.is_executable)
     comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after)
     if patch.is_executable is not None:
@@ -70,8 +70,9 @@ def _creates_without_saying(plan: Plan, patch: FilePatch) -> bool:
 
 def _create(plan: Plan, patch: FilePatch) -> FileOutcome:
     lines = _patched(patch.name, [], patch.hunks).lines
-    data = encoded(patch.name, TextFile(text=""), "".join(lines))
-    plan.create(patch.name, data, mode=_NEW_EXECUTABLE if patch.is_executable else None)
+    plan.create(
+        patch.name, new_bytes(patch.name, "".join(lines)), mode=_NEW_EXECUTABLE if patch.is_executable else None
+    )
     comparison = Comparison(old_name=None, new_name=patch.name, old=[], new=lines)
     notes = ("executable",) if patch.is_executable else ()
     return FileOutcome(act=FileAct.CREATE, path=patch.name, comparison=comparison, notes=notes)
@@ -94,27 +95,34 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
     )
 
 
-def text_of(path: str, data: bytes) -> TextFile:
+def text_of(path: str, data: bytes) -> FileText:
     """Return a file's text.
 
     Raises:
         EditMisfit: it is no text.
     """
     try:
-        return TextFile.of(data)
+        return FileText.of(data)
     except NotText as error:
-        raise EditMisfit(f"{one_line(path)}: {error}") from None
+        raise EditMisfit(f"{one_line(path)}: is binary ({error.kind.mime}) and cannot be changed as text") from None
 
 
-def encoded(path: str, file: TextFile, text: str) -> bytes:
-    """Return new text as bytes of the file.
+def new_bytes(path: str, text: str) -> bytes:
+    """Return the bytes of a new file.
 
     Raises:
-        EditMisfit: the file's encoding lacks a character.
+        EditMisfit: UTF-8 cannot hold the text.
     """
     try:
-        return file.encode(text)
-    except NotInEncoding as error:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise EditMisfit(f"{one_line(path)}: the text has half a surrogate pair, which UTF-8 cannot hold") from None
+
+
+def _spliced(path: str, file: FileText, patched: Patched) -> bytes:
+    try:
+        return file.spliced(patched.replacements)
+    except NotEncodable as error:
         raise EditMisfit(f"{one_line(path)}: {error}") from None
 
 

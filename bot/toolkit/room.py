@@ -5,7 +5,6 @@ Each part is built from configuration alone, costs next to nothing until it is u
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from bot.config import ToolsConfig
 from bot.edits.journal import ChangeJournal
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.reads import ReadLedger
 
 
@@ -26,13 +26,13 @@ class ToolRoom:
         self._clock = clock
         self.files = ChatFiles(workspace, config.files)
         self.reads = ReadLedger()
-        self.changes = ChangeJournal(data_dir / "changes", clock)
+        self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
-        await asyncio.to_thread(self.changes.recover, self.files.view_of_folder)
+        await self.changes.recover()
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""

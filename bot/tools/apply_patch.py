@@ -5,34 +5,29 @@ What a diff or an edit makes of the files is worked out in `bot/edits/`, and so 
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from bot.edits.change_record import Author
 from bot.edits.editing import MAX_EDITS, MAX_TEXT_CHARS, EditAction, FileEdit, edit_file
-from bot.edits.journal import ChangeFailed, ChangeJournal, ChangeStopped, FileChange
+from bot.edits.journal import ChangeFailed, ChangeStopped
 from bot.edits.outcome import FileAct, FileOutcome
 from bot.edits.patch import MAX_FILES, MAX_PATCH_CHARS, parse_patch
 from bot.edits.patching import EditMisfit, patch_file
 from bot.edits.plan import Plan, PlanTooLarge
 from bot.edits.sloppy_diff import PatchError
 from bot.messages import Replay, Risk
-from bot.security.workspace import FileIdentity, PathRefused, WorkspaceView
+from bot.security.workspace import PathRefused
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import one_line, problem
-from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
-from bot.toolkit.measure import shorten
-from bot.toolkit.room import ToolRoom
+from bot.toolkit.context import ToolContext, current_call_id, current_request
+from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.schema import ArraySchema, BooleanSchema, ObjectSchema, StringSchema, tool_parameters_schema
 
 DIFF_CHARS = 40_000
 """Characters of diffs in the result of a dry run."""
 
 _FILE_DIFF_CHARS = 10_000
-_ID_CHARS = 200
 _NOTES = 8
 _PROBLEMS = 8
 _NOTHING = "Nothing was changed."
@@ -93,13 +88,13 @@ class ApplyPatchTool(Tool):
     risk = Risk.WRITE
     replay = Replay.ONCE
 
-    def __init__(self, room: ToolRoom) -> None:
-        self._room = room
+    def __init__(self, changes: FileChanges) -> None:
+        self._changes = changes
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ApplyPatchTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room)
+        return cls(ctx.room.changes)
 
     @property
     def name(self) -> str:
@@ -129,59 +124,36 @@ class ApplyPatchTool(Tool):
         """Plan the change and carry it out; failures and refusals are results."""
         if (patch is None) == (edits is None):
             return ToolResult.error("Give exactly one of patch and edits.")
-        request = current_request()
-        view = self._room.files.view(request)
-        called_off = threading.Event()
         try:
-            if dry_run:
-                return await asyncio.to_thread(_dry_run, view, patch, edits)
-            job = _Job(view, self._room.changes, _author(self.name, request), called_off.is_set)
-            result, written = await asyncio.to_thread(job.run, patch, edits)
-        except asyncio.CancelledError:
-            called_off.set()  # the thread cannot be ended, but it need not begin to write
-            raise
+            done = await self._changes.carry_out(
+                current_request(),
+                lambda plan: _planned(plan, patch, edits),
+                tool=self.name,
+                call_id=current_call_id(),
+                dry_run=dry_run,
+            )
+        except _Impossible as error:
+            return error.result
         except PatchError as error:
             return ToolResult.error(f"{error} {_NOTHING}")
-        for change, identity in written:
-            if identity is None:
-                self._room.reads.forget(request.turn.session_id, change.path)
-            else:
-                self._room.reads.note(request.turn.session_id, change.path, identity)
-        return result
-
-
-class _Job:
-    """One change on its way: from the arguments to the files."""
-
-    def __init__(
-        self, view: WorkspaceView, journal: ChangeJournal, author: Author, is_called_off: Callable[[], bool]
-    ) -> None:
-        self._view = view
-        self._journal = journal
-        self._author = author
-        self._is_called_off = is_called_off
-
-    def run(
-        self, patch: str | None, edits: Sequence[dict[str, str]] | None
-    ) -> tuple[ToolResult, Iterable[tuple[FileChange, FileIdentity | None]]]:
-        """Return the result, and what each changed file is now."""
-        plan, outcomes, failure = _planned(self._view, patch, edits)
-        if failure is not None:
-            return failure, ()
-        changes = plan.changes()
-        if not changes:
-            return ToolResult("The files are already as the patch wants them; nothing was changed."), ()
-        try:
-            written = self._journal.carry_out(self._view, self._author, changes, is_called_off=self._is_called_off)
         except (ChangeFailed, ChangeStopped) as error:
-            return ToolResult.error(f"{error}."), ()
-        return ToolResult(f"Applied: {_summary(outcomes)}"), zip(changes, written, strict=True)
+            return ToolResult.error(f"{error}.")
+        if dry_run:
+            return _shown(done.outcome)
+        if not done.is_changed:
+            return ToolResult("The files are already as the patch wants them; nothing was changed.")
+        return ToolResult(f"Applied: {_summary(done.outcome)}")
 
 
-def _dry_run(view: WorkspaceView, patch: str | None, edits: Sequence[dict[str, str]] | None) -> ToolResult:
-    _, outcomes, failure = _planned(view, patch, edits)
-    if failure is not None:
-        return failure
+class _Impossible(Exception):
+    """Parts of the change are not possible; `result` tells which."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+def _shown(outcomes: Sequence[FileOutcome]) -> ToolResult:
     text = f"Would apply (dry run, nothing was changed): {_summary(outcomes)}"
     left = DIFF_CHARS
     for outcome in outcomes:
@@ -193,11 +165,8 @@ def _dry_run(view: WorkspaceView, patch: str | None, edits: Sequence[dict[str, s
     return ToolResult(text)
 
 
-def _planned(
-    view: WorkspaceView, patch: str | None, edits: Sequence[dict[str, str]] | None
-) -> tuple[Plan, list[FileOutcome], ToolResult | None]:
-    """Return the plan, and the result to give instead when a step of it is not possible."""
-    plan = Plan(view)
+def _planned(plan: Plan, patch: str | None, edits: Sequence[dict[str, str]] | None) -> list[FileOutcome]:
+    """Return what each part of the change does; all parts are tried, so that all that do not fit are told."""
     outcomes: list[FileOutcome] = []
     failures: list[ToolResult] = []
     for step in _steps(patch, edits):
@@ -212,7 +181,9 @@ def _planned(
             failures.append(ToolResult.error(error))
         except OSError as error:
             failures.append(ToolResult.error(f"A file cannot be read: {error.strerror}."))
-    return plan, outcomes, _failure(failures) if failures else None
+    if failures:
+        raise _Impossible(_failure(failures))
+    return outcomes
 
 
 def _steps(patch: str | None, edits: Sequence[dict[str, str]] | None) -> list[_Step]:
@@ -254,13 +225,3 @@ def _line(outcome: FileOutcome) -> str:
     if len(outcome.notes) > _NOTES:
         notes.append(f"and {len(outcome.notes) - _NOTES:,} more hunks that were not exact")
     return f"- {_DONE[outcome.act]} {names} ({'; '.join(notes)})"
-
-
-def _author(tool: str, request: RequestContext) -> Author:
-    return Author(
-        tool=tool,
-        call_id=shorten(current_call_id(), _ID_CHARS),
-        turn_id=request.turn_id,
-        session_id=request.turn.session_id,
-        sender_id=shorten(request.sender_id, _ID_CHARS),
-    )

@@ -6,23 +6,20 @@ in `bot/security/`.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from bot.edits.change_record import Author
-from bot.edits.journal import ChangeFailed, ChangeJournal, ChangeStopped, FileChange
+from bot.edits.journal import ChangeFailed, ChangeStopped
 from bot.edits.notebook import CellType, Notebook, NotebookChange, NotebookError
+from bot.edits.plan import Plan, PlanTooLarge
 from bot.messages import Replay, Risk
-from bot.security.workspace import FileIdentity, PathRefused, WorkspaceView
+from bot.security.workspace import PathRefused
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import one_line, problem, size_text
-from bot.toolkit.context import ToolContext, current_request
-from bot.toolkit.room import ToolRoom
+from bot.toolkit.chat_files import one_line, problem
+from bot.toolkit.context import ToolContext, current_call_id, current_request
+from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.schema import StringSchema, tool_parameters_schema
 
-MAX_NOTEBOOK_BYTES = 20 * 1024 * 1024
 MAX_SOURCE_CHARS = 1_000_000
 
 _MARK = b"\xef\xbb\xbf"
@@ -50,7 +47,7 @@ class NotebookEditTool(Tool):
     """Replaces, inserts or deletes one cell of a Jupyter notebook (.ipynb, format 4).
 
     Parameters: path, cell (index from 0, or id), action (replace, insert, delete), cell_type (code, markdown, raw),
-    source (at most 1,000,000 characters). Notebooks up to 20 MiB. The outputs of a replaced code cell are cleared;
+    source (at most 1,000,000 characters). Notebooks up to 16 MiB. The outputs of a replaced code cell are cleared;
     all other cells stay byte for byte, and so does the file's layout. An inserted cell stands before the given one.
     Result: the cell with index and id, and how many cells there are. Errors: no such file or cell, no valid
     notebook or one of format 3, a change that would make it invalid, a full disk; refused: a path outside of
@@ -61,13 +58,13 @@ class NotebookEditTool(Tool):
     risk = Risk.WRITE
     replay = Replay.ONCE
 
-    def __init__(self, room: ToolRoom) -> None:
-        self._room = room
+    def __init__(self, changes: FileChanges) -> None:
+        self._changes = changes
 
     @classmethod
     def create(cls, ctx: ToolContext) -> NotebookEditTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room)
+        return cls(ctx.room.changes)
 
     @property
     def name(self) -> str:
@@ -105,12 +102,30 @@ class NotebookEditTool(Tool):
             chosen = 0 if cell is None else cell
             return notebook.delete(chosen) if action == "delete" else notebook.replace(chosen, source or "", kind)
 
-        request = current_request()
-        view = self._room.files.view(request)
-        author = Author.of(self.name, request)
-        called_off = threading.Event()
         try:
-            return await asyncio.to_thread(_edit, view, path, change)
-        except asyncio.CancelledError:
-            called_off.set()
-            raise
+            done = await self._changes.carry_out(
+                current_request(), lambda plan: _edit(plan, path, change), tool=self.name, call_id=current_call_id()
+            )
+        except PathRefused as error:
+            return problem(error)
+        except (ChangeFailed, ChangeStopped, PlanTooLarge) as error:
+            return ToolResult.error(f"{error}.")
+        except NotebookError as error:
+            return ToolResult.error(f"{one_line(path)}: {error}.")
+        return ToolResult(f"{one_line(path)}: {done.outcome}.")
+
+
+def _edit(plan: Plan, path: str, change: Callable[[Notebook], NotebookChange]) -> str:
+    """Put the changed notebook into the plan and return what to tell."""
+    data = plan.read(path)
+    mark = _MARK if data.startswith(_MARK) else b""
+    try:
+        text = data.removeprefix(mark).decode()
+    except UnicodeDecodeError:
+        raise NotebookError("is not UTF-8, so it is no notebook") from None
+    changed = change(Notebook(text))
+    try:
+        plan.write(path, mark + changed.text.encode())
+    except UnicodeEncodeError:
+        raise NotebookError("source has half a surrogate pair, which UTF-8 cannot hold") from None
+    return changed.told
