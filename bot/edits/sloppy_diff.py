@@ -113,6 +113,8 @@ class _Scan:
 
     def _names(self) -> None:
         old, new = self._header(self._at), self._header(self._at + 1)
+        if len(old) <= len(_OLD_NAME) or len(new) <= len(_NEW_NAME):
+            raise PatchError(f"Line {self._at + 1} of the patch names no file. {WANTED}.")
         if self._in_git and old.split("\t")[0] == _OLD_NAME + _NULL and _NEW_FILE not in self._git_modes:
             self._put(_NEW_FILE)
         if self._in_git and new.split("\t")[0] == _NEW_NAME + _NULL and _DELETED_FILE not in self._git_modes:

@@ -219,6 +219,7 @@ def test_another_form_of_patch_is_refused_with_the_form_that_is_wanted(text: str
         ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n", "is a link"),
         ("diff --git a/m b/m\nnew file mode 160000\n--- /dev/null\n+++ b/m\n@@ -0,0 +1 @@\n+Sub\n", "submodule"),
         (f"diff --git a/f b/f\n--- a/f\n+++ b/g\n@@ -1,2 +1,2 @@\n{BODY}", "The patch cannot be read: Target without"),
+        (f"--- \n+++ b\n@@ -1,2 +1,2 @@\n{BODY}", "Line 1 of the patch names no file"),
         ("diff --git http://x/f http://x/f\n", "Line 1 of the patch does not name two files"),
         ("diff --git a/f\nrename from f\nrename to g\n", "Line 1 of the patch does not name two files"),
         (f"--- {'x' * 50_000}\n+++ b\n@@ -1,2 +1,2 @@\n{BODY}", "Line 1 of the patch is no header"),
