@@ -15,9 +15,10 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import structlog
 
@@ -32,6 +33,7 @@ from bot.edits.change_record import (
 )
 from bot.errors import DutifulError
 from bot.faults import fault_point
+from bot.security.file_slot import is_leftover
 from bot.security.workspace import (
     FileIdentity,
     FileSlot,
@@ -49,6 +51,8 @@ KEPT_BYTES = 64 * 1024 * 1024
 
 KEPT_S = 7 * 24 * 3_600
 """Seconds after which a kept change is removed."""
+
+_LOOKED_AT = 10_000  # entries of a folder, in the order of their names: a dot is among the first
 
 _log = structlog.get_logger("bot.edits")
 
@@ -160,7 +164,10 @@ class ChangeJournal:
         if state is not ChangeState.PREPARED:
             return
         manifest = record.manifest()
-        self._roll_back(record, view_of(manifest.chat, manifest.all_chats), manifest)
+        view = view_of(manifest.chat, manifest.all_chats)
+        for folder in {str(PurePosixPath(file.path).parent) for file in manifest.files}:
+            _remove_leftovers(view, folder)
+        self._roll_back(record, view, manifest)
 
     def _undone(
         self, record: ChangeRecord, view: WorkspaceView, manifest: Manifest, error: Exception, *, tried: int
@@ -235,6 +242,16 @@ def _make(view: WorkspaceView, change: FileChange) -> FileIdentity | None:
         if change.before is None:
             return slot.create(change.after, mode=change.mode)
         return slot.replace(change.after, expected=change.identity, mode=change.mode)
+
+
+def _remove_leftovers(view: WorkspaceView, folder: str) -> None:
+    """Remove what the dead process had written beside a file to take its place; at a start nobody else writes."""
+    with suppress(PathRefused, OSError):
+        entries, _ = view.scandir(folder, limit=_LOOKED_AT)
+        for entry in entries:
+            if is_leftover(entry.name):
+                with view.slot(f"{folder}/{entry.name}") as slot:
+                    slot.unlink()
 
 
 def _restore(view: WorkspaceView, record: ChangeRecord, index: int, file: ChangedFile) -> Restored:

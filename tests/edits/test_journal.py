@@ -173,6 +173,15 @@ def test_a_file_that_was_being_created_is_removed_while_it_has_no_bytes_yet(desk
     assert desk.texts() == OLD
 
 
+def test_recovery_removes_the_new_bytes_that_never_took_their_place(desk: Desk) -> None:
+    desk.killed_at("change-under-way")
+    mine = [desk.put(f"{folder}.dutiful-{'0a' * 8}.tmp", "half") for folder in ("", "sub/")]
+    others = [desk.put(name, "theirs") for name in (".dutiful-notes.tmp", f"elsewhere/.dutiful-{'0a' * 8}.tmp")]
+    desk.recover()
+    assert not any(file.exists() for file in mine)
+    assert all(file.exists() for file in others)
+
+
 def test_recovery_follows_no_link_that_took_a_folders_place(desk: Desk, tmp_path: Path) -> None:
     desk.killed_at(f"change-under-way:{len(WANTED)}")
     outside = tmp_path / "outside"
