@@ -11,7 +11,7 @@ from bot.edits.file_text import FileText, NotText
 from bot.edits.hunks import split_lines
 from bot.edits.matching import find, numbers_text
 from bot.edits.outcome import FileAct, FileOutcome
-from bot.edits.patching import EditMisfit, new_bytes, text_of
+from bot.edits.patching import EditMisfit, lines_of, new_bytes, text_of
 from bot.edits.plan import Plan
 from bot.edits.preview import Comparison
 from bot.toolkit.chat_files import one_line
@@ -60,6 +60,7 @@ def _replace(plan: Plan, edit: FileEdit) -> FileOutcome:
     if not edit.old_text:
         raise EditMisfit(f"{_name(edit)}: action replace needs old_text; use add to create a file")
     before = plan.read(edit.path)
+    old = lines_of(edit.path, text_of(edit.path, before))
     try:
         edited = Edit(old=edit.old_text, new=edit.new_text).apply(before)
     except EditError as error:
@@ -68,7 +69,7 @@ def _replace(plan: Plan, edit: FileEdit) -> FileOutcome:
     comparison = Comparison(
         old_name=edit.path,
         new_name=edit.path,
-        old=split_lines(text_of(edit.path, before).text),
+        old=old,
         new=split_lines(text_of(edit.path, edited.data).text),
     )
     return FileOutcome(act=FileAct.CHANGE, path=edit.path, comparison=comparison, notes=edited.remarks)

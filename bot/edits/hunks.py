@@ -131,8 +131,9 @@ class _File:
         after = self._forward.find(wanted, guess)
         if after == guess:
             return after
-        back = self._backward.find(wanted[::-1], last - guess)
-        before = None if back is None or last - back < low else last - back
+        limit = guess - low if after is None else min(guess - low, after - guess)
+        back = self._backward.find(wanted[::-1], last - guess, within=limit)
+        before = None if back is None else last - back
         if after is None or before is None:
             return before if after is None else after
         return after if after - guess <= guess - before else before
@@ -165,8 +166,10 @@ class _Text:
         self._text = "\n".join(["", *keys, ""])
         self._starts = list(accumulate((len(key) + 1 for key in keys), initial=0))
 
-    def find(self, wanted: list[str], start: int) -> int | None:
-        at = self._text.find("\n".join(["", *wanted, ""]), self._starts[start])
+    def find(self, wanted: list[str], start: int, *, within: int | None = None) -> int | None:
+        """Return where the run begins first, from `start` on and at most `within` lines further."""
+        stop = None if within is None else self._starts[min(start + within + len(wanted), len(self._starts) - 1)] + 1
+        at = self._text.find("\n".join(["", *wanted, ""]), self._starts[start], stop)
         return None if at < 0 else bisect_left(self._starts, at)
 
 

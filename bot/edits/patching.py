@@ -16,6 +16,9 @@ from bot.edits.preview import Comparison
 from bot.errors import DutifulError
 from bot.toolkit.chat_files import one_line
 
+MAX_LINES = 500_000
+"""Lines of a file that is to be patched: each takes some 200 bytes of memory meanwhile."""
+
 _REGION_LINES = 60
 _REGION_CHARS = 2_000
 _NEW_EXECUTABLE = 0o755
@@ -44,7 +47,7 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
     after: list[str] = []
     if patch.hunks:
         file = text_of(patch.old, data)
-        before = split_lines(file.text)
+        before = lines_of(patch.old, file)
         patched = _patched(patch.old, before, patch.hunks)
         after, notes = patched.lines, _notes(patched)
         data = _spliced(patch.old, file, patched)
@@ -82,7 +85,7 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
     data = plan.read(path)
     before: list[str] = []
     if patch.hunks:
-        before = split_lines(text_of(path, data).text)
+        before = lines_of(path, text_of(path, data))
         left = len(_patched(path, before, patch.hunks).lines)
         if left:
             raise EditMisfit(
@@ -105,6 +108,18 @@ def text_of(path: str, data: bytes) -> FileText:
         return FileText.of(data)
     except NotText as error:
         raise EditMisfit(f"{one_line(path)}: is binary ({error.kind.mime}) and cannot be changed as text") from None
+
+
+def lines_of(path: str, file: FileText) -> list[str]:
+    """Return a file's lines.
+
+    Raises:
+        EditMisfit: there are too many to be held apart.
+    """
+    count = file.text.count("\n")
+    if count > MAX_LINES:
+        raise EditMisfit(f"{one_line(path)}: has {count:,} lines; files of up to {MAX_LINES:,} lines can be changed")
+    return split_lines(file.text)
 
 
 def new_bytes(path: str, text: str) -> bytes:

@@ -75,9 +75,9 @@ class ApplyPatchTool(Tool):
 
     Parameters: either patch (a unified diff: change, create, delete, rename, copy; at most 1,000,000 characters,
     100 files, 1,000 hunks) or edits (1 to 20 of path, action replace or add, old_text, new_text); dry_run shows
-    the diffs and changes nothing. Files up to 16 MiB each and 64 MiB together. A hunk may lie elsewhere than
-    stated and up to two outer lines of its context may differ; the result says so. Line ends, byte order mark and
-    encoding are kept.
+    the diffs and changes nothing. Files up to 16 MiB and 500,000 lines each, 64 MiB together. A hunk may lie
+    elsewhere than stated and up to two outer lines of its context may differ; the result says so. Line ends, byte
+    order mark and encoding are kept.
     All or nothing holds across a crash too: an interrupted change is taken back at the next start.
     Result: a line per file with added and removed lines and what was not exact. Errors: no unified diff, a hunk or
     old_text that does not fit (with the closest place), a file that is missing, exists already, is binary or too

@@ -61,10 +61,15 @@ class Desk:
     def records(self) -> list[ChangeRecord]:
         return [ChangeRecord(folder) for folder in sorted(self.folder.glob("*/*"))]
 
+    @property
+    def worker(self) -> list[str]:
+        """The command of a process that carries out a change."""
+        return [sys.executable, "-m", "tests.support.journal_worker", str(self.workspace), str(self.folder)]
+
     def killed_at(self, point: str) -> None:
         """Carry out `WANTED` in a process that dies there."""
         worker = subprocess.run(
-            [sys.executable, "-m", "tests.support.journal_worker", str(self.workspace), str(self.folder)],
+            self.worker,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), "DUTIFUL_FAULT": point},
             input=json.dumps(dict(WANTED)).encode(),
@@ -153,6 +158,22 @@ def test_a_process_killed_at_any_point_leaves_all_or_nothing_after_the_next_star
     desk.recover()  # and once more, with nothing left to do
     assert desk.texts() == (NEW_TEXTS if is_done else OLD)
     assert len(desk.records()) == is_done
+
+
+def test_a_disk_that_takes_no_more_leaves_every_file_as_it_was(desk: Desk) -> None:
+    texts = {**WANTED, "made/by/us": "x" * 100_000}
+    worker = subprocess.run(
+        # A limit of the size of files, in units of 1,024 bytes, stands for the full disk.
+        ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *desk.worker],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        input=json.dumps(texts).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert b"ChangeFailed: made/by/us: cannot be written: File too large. Nothing was changed" in worker.stderr
+    assert desk.texts() == OLD
+    assert desk.records() == []
 
 
 def test_recovery_leaves_alone_what_somebody_else_changed_after_the_crash(desk: Desk) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bot.clock import SystemClock
 from bot.config import ToolsConfig
 from bot.edits.change_record import ChangeRecord, ChangeState
+from bot.edits.patching import MAX_LINES
 from bot.edits.plan import MAX_FILE_BYTES
 from bot.messages import ChatType, Role
 from bot.toolkit.base import ToolResult
@@ -232,8 +233,9 @@ async def test_a_character_that_the_files_encoding_lacks_is_an_error(desk: ToolD
 
 
 async def test_binary_and_too_large_files_are_told(desk: ToolDesk) -> None:
-    put(desk, a=b"\x7fELF\x00\x01\n", b=b"x\n" * (MAX_FILE_BYTES // 2 + 1))
-    result = await apply(desk, change("a", "1", "2") + change("b", "x", "y"))
+    put(desk, a=b"\x7fELF\x00\x01\n", b=b"x\n" * (MAX_FILE_BYTES // 2 + 1), c=b"\n" * (MAX_LINES + 1))
+    result = await apply(desk, change("a", "1", "2") + change("b", "x", "y") + change("c", "x", "y"))
+    assert "c: has 500,001 lines; files of up to 500,000 lines can be changed" in result
     assert "a: is binary (application/x-elf) and cannot be changed as text" in result
     assert "b: is too large" in result
 
@@ -380,6 +382,17 @@ async def test_the_result_stays_of_bounded_size(desk: ToolDesk) -> None:
     assert len(shown) < DIFF_CHARS + 2_000
     assert "(the rest of this diff is not shown)" in shown
     assert len(await apply(desk, patch)) < 1_000
+
+
+async def test_two_changes_of_the_same_files_at_the_same_time_never_mix(desk: ToolDesk) -> None:
+    for _ in range(15):
+        put(desk, a="1\n", b="1\n")
+        await asyncio.gather(
+            apply(desk, change("a", "1", "2") + change("b", "1", "2")),
+            apply(desk, change("b", "1", "3") + change("a", "1", "3")),
+        )
+        assert files(desk)["a"] == files(desk)["b"]
+    assert all(record.state is ChangeState.COMMITTED for record in records(desk))
 
 
 async def test_a_stopped_call_that_has_not_begun_to_write_changes_nothing(desk: ToolDesk) -> None:
