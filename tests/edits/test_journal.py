@@ -107,13 +107,15 @@ def test_modes_are_kept_and_set(desk: Desk) -> None:
     assert (desk.view.root / "a").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_file_that_changed_since_it_was_read_undoes_the_whole_change(desk: Desk) -> None:
+@pytest.mark.parametrize("path", OLD)
+@pytest.mark.parametrize("text", ["new", "longer than the old text", "OLD A"])
+def test_a_file_that_changed_since_it_was_read_undoes_the_whole_change(desk: Desk, path: str, text: str) -> None:
     changes = changes_to(desk.view, WANTED)
-    desk.put("gone", "somebody else's")
+    desk.put(path, text)
     with pytest.raises(ChangeFailed) as caught:
         desk.journal.carry_out(desk.view, BY, changes)
-    assert str(caught.value) == "gone: has changed meanwhile. Nothing was changed"
-    assert desk.texts() == {**OLD, "gone": "somebody else's"}
+    assert str(caught.value) == f"{path}: has changed meanwhile. Nothing was changed"
+    assert desk.texts() == {**OLD, path: text}
     assert desk.records() == []
 
 
@@ -178,10 +180,11 @@ def test_a_disk_that_takes_no_more_leaves_every_file_as_it_was(desk: Desk) -> No
 
 def test_recovery_leaves_alone_what_somebody_else_changed_after_the_crash(desk: Desk) -> None:
     desk.killed_at(f"change-under-way:{len(WANTED)}")
-    desk.put("a", "theirs")
-    desk.put("gone", "theirs too")
+    theirs = {"a": "they", "sub/b": "longer than ours", "gone": "here again", "made/by/us": "other"}
+    for path, text in theirs.items():
+        desk.put(path, text)
     desk.recover()
-    assert desk.texts() == {**OLD, "a": "theirs", "gone": "theirs too"}
+    assert desk.texts() == {**OLD, **theirs}
     (record,) = desk.records()
     assert record.state is ChangeState.ABANDONED  # the old bytes are still to be had
     assert record.before(0, record.manifest().files[0].before or pytest.fail("no image")) == b"old a"
