@@ -113,14 +113,7 @@ class _Indents:
         for before, after in zip(old, lines, strict=False):
             if before.strip():
                 self._known.setdefault(_indent(before), _indent(after))
-        self._spaces_per_tab = next(
-            (
-                len(ours) // len(theirs)
-                for ours, theirs in (pair for known in self._known.items() for pair in (known, known[::-1]))
-                if theirs and set(theirs) == {"\t"} and set(ours) == {" "} and len(ours) % len(theirs) == 0
-            ),
-            0,
-        )
+        self._spaces_per_tab = _spaces_per_tab(list(self._known.items()))
         self._to_tabs = any("\t" in theirs for theirs in self._known.values())
 
     def adapted(self, line: str) -> str:
@@ -145,6 +138,19 @@ class _Indents:
         if self._to_tabs and set(spaces) <= {" "}:
             return "\t" * (len(spaces) // unit) + " " * (len(spaces) % unit)
         return spaces if self._to_tabs else spaces.replace("\t", " " * unit)
+
+
+def _spaces_per_tab(pairs: Sequence[tuple[str, str]]) -> int:
+    """Return how many spaces on the one side stand for a tab on the other; 0 when it is not like that."""
+    for spaces, tabs in (zip(*pairs, strict=True), zip(*((theirs, ours) for ours, theirs in pairs), strict=True)):
+        if set("".join(spaces)) != {" "} or set("".join(tabs)) != {"\t"}:
+            continue
+        depths = sorted({(len(wide), len(narrow)) for wide, narrow in zip(spaces, tabs, strict=True)})
+        # From one depth to the next: the whole text may be shifted.
+        (wide, narrow), *_ = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(depths)] or depths
+        if narrow > 0 and wide % narrow == 0:
+            return wide // narrow
+    return 0
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> list[_Block]:

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from bot.errors import DutifulError
+
+MAX_HITS = 100_000
+"""More places are not told apart, and not replaced in one call: each costs time and memory."""
 
 _LISTED = 10
 
@@ -45,7 +51,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """All hits, in order and without overlap, of the first way that has any.
+    """All hits, in order and without overlap, of the first way that has any; of too many one more than MAX_HITS.
 
     `is_literal`: also the line ends were compared.
     """
@@ -75,7 +81,7 @@ class Selector:
 
 def find(text: str, old: str) -> Matches | None:
     """Return where `old`, which is not empty, stands in the text; None when it does not."""
-    if "\r" in old and (spots := tuple(_all(text, old))):
+    if "\r" in old and (spots := _bounded(_all(text, old))):
         return Matches(way=Way.EXACT, hits=_hits(text, spots), is_literal=True)
     plain = _Plain(text)
     old = old.replace("\r\n", "\n")
@@ -92,6 +98,8 @@ def choose(hits: Sequence[Hit], selector: Selector) -> tuple[Hit, ...]:
     Raises:
         SelectionError: several come into question, or not as many as expected.
     """
+    if len(hits) > MAX_HITS:
+        raise SelectionError(f"old_text is found more than {MAX_HITS:,} times. Give more of the text around the place")
     chosen = _chosen(hits, selector)
     if selector.expected is not None and len(chosen) != selector.expected:
         raise SelectionError(
@@ -130,22 +138,31 @@ class _Plain:
     """A text with CRLF as LF, and the way back."""
 
     def __init__(self, text: str) -> None:
+        self._original = text
         self.text = text.replace("\r\n", "\n")
-        # Where in the plain text the line feeds stand that had a CR before them.
-        self._dropped = [at - index for index, (at, _) in enumerate(_all(text, "\r\n"))]
 
     def origin(self, at: int) -> int:
         """Return the place in the original of a place in the plain text; a CRLF is whole on either side."""
         return at + bisect.bisect_left(self._dropped, at)
 
+    @cached_property
+    def _dropped(self) -> Sequence[int]:
+        """Where in the plain text the line feeds stand that had a CR before them."""
+        found = re.finditer("\r\n", self._original) if len(self.text) < len(self._original) else ()
+        return array("q", (feed.start() - index for index, feed in enumerate(found)))
+
 
 def _spots(text: str, old: str) -> Iterator[tuple[Way, tuple[tuple[int, int], ...]]]:
-    yield Way.EXACT, tuple(_all(text, old))
-    yield Way.SPACE, tuple(_line_spots(text, text, old))
+    yield Way.EXACT, _bounded(_all(text, old))
+    yield Way.SPACE, _bounded(_line_spots(text, text, old))
     folded_text, folded_old = folded(text), folded(old)
     if folded_text != text or folded_old != old:
-        yield Way.QUOTES, tuple(_all(folded_text, folded_old))
-        yield Way.SPACE_AND_QUOTES, tuple(_line_spots(text, folded_text, folded_old))
+        yield Way.QUOTES, _bounded(_all(folded_text, folded_old))
+        yield Way.SPACE_AND_QUOTES, _bounded(_line_spots(text, folded_text, folded_old))
+
+
+def _bounded(spots: Iterator[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(itertools.islice(spots, MAX_HITS + 1))
 
 
 def _all(text: str, wanted: str) -> Iterator[tuple[int, int]]:

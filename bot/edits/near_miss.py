@@ -36,7 +36,9 @@ def explain(text: str, old: str, new: str) -> str:
     lines, wanted = plain.split("\n"), old.removesuffix("\n").split("\n")[:_OLD_LINES]
     start = _closest(lines, wanted, until_s)
     if start is None:
-        return f"{cause or 'No similar lines were found'}."
+        is_late = time.monotonic() > until_s
+        unlike = "No similar lines were found in the time there is" if is_late else "Nothing in it is similar"
+        return f"{cause or unlike}."
     region = lines[start : start + len(wanted)]
     diff = _diff(wanted, region, start + 1, shows_space=cause == _SPACE_DIFFERS)
     told = f"{cause}. " if cause else ""
