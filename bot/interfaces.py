@@ -31,6 +31,7 @@ from bot.records import (
     CallResult,
     DeadLetter,
     Ending,
+    Goal,
     Job,
     Message,
     NewJob,
@@ -269,6 +270,15 @@ class Unit(Protocol):
     def count_subagents(self, address: Address) -> int:
         """Return how many subagents of a chat are still running."""
 
+    def current_goal(self, session_id: int) -> Goal | None:
+        """See `Goals.current`."""
+
+    def add_goal(self, goal: Goal) -> None:
+        """Store a new goal; its session must have none under way."""
+
+    def save_goal(self, goal: Goal) -> None:
+        """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""
+
 
 class People(Protocol):
     """What people told the bot about themselves, by platform id."""
@@ -295,6 +305,16 @@ class Subagents(Protocol):
 
     async def get(self, subagent_id: str) -> Subagent | None:
         """Return one, or None."""
+
+
+class Goals(Protocol):
+    """Sustained goals of sessions. They go on by the endings of turns and change through `Unit`."""
+
+    async def current(self, session_id: int) -> Goal | None:
+        """Return the goal that is under way in a session, open or paused, or None."""
+
+    async def get(self, goal_id: str) -> Goal | None:
+        """Return one, also when it is over, or None."""
 
 
 class Overview(Protocol):
@@ -325,6 +345,7 @@ class Store(Protocol):
     people: People
     cursors: Cursors
     subagents: Subagents
+    goals: Goals
     overview: Overview
 
 

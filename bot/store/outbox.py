@@ -213,7 +213,7 @@ class SqlOutbox:
 def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:
     """Give every row of a chat its new id. Lanes that exist under both ids keep the old history."""
     before, after = f"{channel}:{old}", f"{channel}:{new}"
-    for table in ("inbox", "outbox", "jobs", "subagents"):
+    for table in ("inbox", "outbox", "jobs", "subagents", "goals"):
         conn.execute(
             f"UPDATE OR IGNORE {table} SET chat_id = ? WHERE channel = ? AND chat_id = ?",  # noqa: S608
             (new, channel, old),

@@ -7,9 +7,10 @@ import sqlite3
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Steps, Subagents, Turns
+from bot.interfaces import Cursors, Goals, History, Inbox, Jobs, Outbox, Overview, People, Steps, Subagents, Turns
 from bot.messages import new_id
 from bot.store.database import Database
+from bot.store.goals import SqlGoals
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
@@ -34,6 +35,7 @@ class SqlStore:
         self.people: People = SqlPeople(database)
         self.cursors: Cursors = SqlCursors(database, clock)
         self.subagents: Subagents = SqlSubagents(database)
+        self.goals: Goals = SqlGoals(database)
         self.overview: Overview = SqlOverview(database)
 
     @classmethod
