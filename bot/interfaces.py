@@ -274,7 +274,7 @@ class Unit(Protocol):
         """See `Goals.current`."""
 
     def add_goal(self, goal: Goal) -> None:
-        """Store a new goal; its session must have none under way."""
+        """Store a new goal as opened by this turn in its present step; its session must have none under way."""
 
     def save_goal(self, goal: Goal) -> None:
         """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""

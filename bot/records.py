@@ -310,11 +310,11 @@ class Goal:
     objective: str
     plan: tuple[PlanItem, ...]
     budget: GoalBudget
-    opened_turn: int
-    opened_step: int
     started_us: int
     state: GoalState = GoalState.OPEN
     reply_to: str = ""
+    opened_turn: int = 0  # set by the store, with the step
+    opened_step: int = 0
     turns: int = 0
     steps: int = 0
     tokens: int = 0

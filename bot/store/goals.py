@@ -25,9 +25,10 @@ def current_goal(conn: sqlite3.Connection, session_id: int) -> Goal | None:
     return None if row is None else _goal(row)
 
 
-def insert_goal(conn: sqlite3.Connection, goal: Goal) -> None:
-    """Store a new goal. Raises `sqlite3.IntegrityError` when its session has one under way."""
+def insert_goal(conn: sqlite3.Connection, goal: Goal, *, turn_id: int) -> None:
+    """Store a goal that a turn opens. Raises `sqlite3.IntegrityError` when its session has one under way."""
     address, budget = goal.address, goal.budget
+    (step,) = conn.execute("SELECT step FROM turns WHERE id = ?", (turn_id,)).fetchone()
     conn.execute(
         f"INSERT INTO goals ({_COLUMNS}) VALUES ({','.join('?' * len(_COLUMNS.split(',')))})",  # noqa: S608
         (
@@ -47,8 +48,8 @@ def insert_goal(conn: sqlite3.Connection, goal: Goal) -> None:
             goal.steps,
             goal.tokens,
             goal.idle,
-            goal.opened_turn,
-            goal.opened_step,
+            turn_id,
+            step,
             goal.started_us,
             clean_text(goal.recap),
         ),

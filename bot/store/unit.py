@@ -68,7 +68,7 @@ class SqlUnit:
 
     def add_goal(self, goal: Goal) -> None:
         """See `Unit.add_goal`."""
-        insert_goal(self._conn, goal)
+        insert_goal(self._conn, goal, turn_id=self._turn_id)
 
     def save_goal(self, goal: Goal) -> None:
         """See `Unit.save_goal`."""
