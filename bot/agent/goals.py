@@ -68,9 +68,9 @@ class GoalKeeper:
         turn, now_us = outcome.turn, self._clock.now_us()
         own = _works_for(turn, goal)
         if own:
-            used = _with_use(goal, outcome, answers=1)
-            idle = 0 if outcome.used else goal.idle + 1
-            used = replace(used, idle=idle)
+            # Closing words that the budget itself asked for are free.
+            used = _with_use(goal, outcome, answers=int(outcome.stop is not Stop.BUDGET))
+            used = replace(used, idle=0 if outcome.used else goal.idle + 1)
         elif outcome.error is not None:
             return ending  # whatever is queued of the goal stays queued
         else:

@@ -67,7 +67,7 @@ class _GoalTool(Tool):
 @tool_parameters(
     tool_parameters_schema(
         objective=StringSchema(
-            "What is to be reached, and how one sees that it is. Needed to set a goal; leave it out to change the plan.",
+            "What is to be reached, and how one sees that it is. Needed to set a goal; leave out to change its plan.",
             min_length=1,
             max_length=OBJECTIVE_LIMIT_CHARS,
         ),
