@@ -38,6 +38,7 @@ from bot.providers.openai_dialect import output_limit_tokens
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
@@ -197,7 +198,11 @@ class Engine:
             sections={name: model for name, model in self.config.plugins.items() if "." not in name},
         )
         registry = ToolRegistry(time_limit_s=self.config.limits.tool_timeout_s)
-        names = ToolLoader(disabled=self.config.tools.main.disabled).load(context, registry)
+        loader = ToolLoader(disabled=self.config.tools.main.disabled)
+        names = loader.load(context, registry)
+        self.room.catalogue = ToolCatalogue(loader, registry)
+        for name in set(self.config.tools.main.disabled) - set(loader.left_out):
+            _log.warning("[tools] disabled names no tool", tool=name)
         _log.debug("tools loaded", tools=names)
         return registry
 

@@ -123,6 +123,14 @@ class Steps(Protocol):
     async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
         """Run `work` and store its result in one durable transaction; a call with a result returns that."""
 
+    async def take_answer(
+        self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
+    ) -> CallResult | None:
+        """Let the message of this id that waits in the turn's lane be a call's result, as `compose` has it, not a turn.
+
+        One durable transaction: the message is done and the result stored. None while no such message waits there.
+        """
+
 
 class History(Protocol):
     """The rows of sessions."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import ToolsConfig
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 
 
@@ -21,6 +22,8 @@ class ToolRoom:
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.catalogue: ToolCatalogue | None = None
+        """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
