@@ -185,7 +185,7 @@ class Outbox(Protocol):
         """Make a row a dead letter, so that the next of its key can go."""
 
     async def close_chat(self, address: Address, error: str) -> int:
-        """Bury what is queued for a chat that is gone and pause its jobs; returns the number of jobs paused."""
+        """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
 
     async def reopen_chat(self, address: Address) -> None:
         """Note that the chat speaks to us again."""
@@ -313,6 +313,9 @@ class Subagents(Protocol):
 
     async def get(self, subagent_id: str) -> Subagent | None:
         """Return one, or None."""
+
+    async def running(self, lane: str) -> int:
+        """Return how many are at work whose outcome comes back to this lane."""
 
 
 class Goals(Protocol):

@@ -15,7 +15,7 @@ from bot.agent.goal_words import continuation, goal_report, is_spent
 from bot.agent.runs import RunOutcome
 from bot.agent.runs import StopReason as Stop
 from bot.clock import Clock
-from bot.interfaces import Goals
+from bot.interfaces import Store
 from bot.messages import Origin, OutboundMessage, Risk
 from bot.records import Ending, Goal, GoalState, GoalStep, Turn, TurnState
 from bot.texts import say
@@ -28,8 +28,9 @@ IDLE_LIMIT = 3
 class GoalKeeper:
     """Carries goals from turn to turn."""
 
-    def __init__(self, goals: Goals, clock: Clock, policy: AccessPolicy) -> None:
-        self._goals = goals
+    def __init__(self, store: Store, clock: Clock, policy: AccessPolicy) -> None:
+        self._goals = store.goals
+        self._subagents = store.subagents
         self._clock = clock
         self._policy = policy
 
@@ -76,6 +77,9 @@ class GoalKeeper:
         else:
             used = replace(goal, idle=0)  # somebody spoke: that may be what it lacked
         state, words = self._judge(used, outcome, request, own=own, now_us=now_us)
+        if state in (GoalState.OPEN, GoalState.STALLED) and used.idle and await self._subagents.running(turn.lane):
+            # It did nothing because it waits: the outcome is a message too, after which the goal goes on.
+            state, words, used = GoalState.PAUSED, "", replace(used, idle=0)
         is_turn = turn.origin is Origin.GOAL
         step = GoalStep(
             goal_id=goal.id,

@@ -92,7 +92,7 @@ class AgentLoop:
         self._runner = runner
         self._builder = builder
         self._endings = endings
-        self._goals = GoalKeeper(store.goals, clock, policy)
+        self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._settings = settings
         self._on_end = on_end

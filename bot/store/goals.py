@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import orjson
 
@@ -63,39 +64,54 @@ def update_goal(conn: sqlite3.Connection, goal: Goal, *, now_us: int) -> None:
         (_plan_json(goal), goal.state, clean_text(goal.recap), _ended_us(goal.state, now_us), goal.id),
     )
     if cursor.rowcount and not goal.state.is_current:
-        _drop_queued(conn, goal.id)
+        _take_back(conn, goal.id)
 
 
 def advance_goal(conn: sqlite3.Connection, step: GoalStep, *, now_us: int) -> None:
     """Count what a turn used, and queue the goal's next turn; nothing happens to a goal that is over.
 
     A continuation that is queued already, when somebody's message went before it, is not queued again: its
-    identity has the number of the turn.
+    identity has the number of the turn. In a chat that is closed to us the goal is paused instead.
     """
+    inbound, state = step.inbound, step.state
+    if inbound is not None and _is_closed(conn, inbound.address):
+        inbound, state = None, GoalState.PAUSED
     cursor = conn.execute(
         "UPDATE goals SET state = ?, turns = turns + ?, steps = steps + ?, tokens = tokens + ?, idle = ?, ended_us = ?"
         " WHERE id = ? AND ended_us IS NULL",
-        (
-            step.state,
-            int(step.is_turn),
-            step.steps,
-            step.tokens,
-            step.idle,
-            _ended_us(step.state, now_us),
-            step.goal_id,
-        ),
+        (state, int(step.is_turn), step.steps, step.tokens, step.idle, _ended_us(state, now_us), step.goal_id),
     )
-    if not cursor.rowcount:
-        return
-    if step.inbound is not None:
-        insert_inbound(conn, step.inbound, now_us=now_us)
-    if not step.state.is_current:
-        _drop_queued(conn, step.goal_id)
+    if cursor.rowcount and inbound is not None:
+        insert_inbound(conn, inbound, now_us=now_us)
+    elif cursor.rowcount and state is not GoalState.OPEN:
+        _take_back(conn, step.goal_id)
 
 
-def _drop_queued(conn: sqlite3.Connection, goal_id: str) -> None:
+def stop_goal(conn: sqlite3.Connection, session_id: int, *, now_us: int) -> None:
+    """Close the goal under way in a session whose turn was stopped; it may have been opened by that very turn."""
+    if (goal := current_goal(conn, session_id)) is not None:
+        update_goal(conn, replace(goal, state=GoalState.STOPPED), now_us=now_us)
+
+
+def pause_goals(conn: sqlite3.Connection, address: Address) -> None:
+    """Pause the goals of a chat, all its threads: nobody would read what they do."""
+    rows = conn.execute(
+        "UPDATE goals SET state = ? WHERE channel = ? AND chat_id = ? AND ended_us IS NULL RETURNING id",
+        (GoalState.PAUSED, address.channel, address.chat_id),
+    ).fetchall()
+    for (goal_id,) in rows:
+        _take_back(conn, goal_id)
+
+
+def _is_closed(conn: sqlite3.Connection, address: Address) -> bool:
+    row = conn.execute("SELECT 1 FROM chats WHERE rate_key = ? AND closed <> ''", (address.rate_key,)).fetchone()
+    return row is not None
+
+
+def _take_back(conn: sqlite3.Connection, goal_id: str) -> None:
+    """Remove a goal's queued turn; if the goal goes on one day, it is with a turn of the same number."""
     conn.execute(
-        "UPDATE inbox SET state = 'dropped', error = 'the goal is over' WHERE state = 'queued' AND origin = ?"
+        "DELETE FROM inbox WHERE state = 'queued' AND origin = ?"
         " AND lane IN (SELECT s.lane FROM goals g JOIN sessions s ON s.id = g.session_id WHERE g.id = ?)"
         " AND json_extract(body, '$.meta.goal_id') = ?",
         (Origin.GOAL, goal_id, goal_id),

@@ -11,7 +11,7 @@ from bot.messages import Origin, clean_text
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
 from bot.store.database import Database
-from bot.store.goals import advance_goal, current_goal
+from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.outbox import insert_outbound
 
@@ -333,6 +333,8 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         )
     if ending.goal is not None:
         advance_goal(conn, ending.goal, now_us=now)
+    if ending.state is TurnState.STOPPED:
+        stop_goal(conn, turn.session_id, now_us=now)
 
 
 def _end_run(conn: sqlite3.Connection, ending: Ending, error: str, now: int) -> None:

@@ -311,6 +311,31 @@ async def test_turns_in_a_row_that_do_nothing_end_a_goal(tmp_path: Path) -> None
         assert nudged == [False, True, True]
 
 
+async def test_a_goal_waits_for_its_subagent_instead_of_asking_the_model_again(tmp_path: Path) -> None:
+    child_may_end = asyncio.Event()
+    told: list[ModelRequest] = []
+
+    async def answer(request: ModelRequest) -> ModelReply:
+        if "background worker" in request.messages[0]["content"]:
+            await child_may_end.wait()
+            return said("Total is 42")
+        if last_user(request).startswith("[Background task"):
+            told.append(request)
+            return said("The sum is 42.")
+        if is_goal_turn(request):
+            return completes_goal() if told else said("I wait for the sum.")
+        steps = [sets_goal(), calls(("spawn", {"task": "add 40 and 2"})), said("Started.")]
+        return steps[len(tool_texts(request))]
+
+    provider = AnsweringProvider(answer)
+    async with rig(tmp_path, provider) as engine:
+        await engine.says(GO, sender=OWNER)
+        await engine.reads("Started.", "I wait for the sum.")
+        child_may_end.set()
+        await engine.reads("Started.", "I wait for the sum.", "The sum is 42.", RECAP["recap"])
+        assert sum(is_goal_turn(request) for request in provider.requests) == 2
+
+
 # --- failures and rights
 
 

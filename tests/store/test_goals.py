@@ -191,11 +191,14 @@ async def test_the_end_of_a_goal_takes_its_queued_turn_along_and_nothing_else(
     await store.inbox.accept(inbound("elsewhere", "2", OTHER_CHAT))
     here = await claimed(store)
     await save(store, here, replace(goal, state=state))
-    await store.turns.finish(here, goes_on(goal, 1))  # as a turn would that had looked before the goal's end
+    await store.turns.finish(here, goes_on(goal, 2))  # as a turn would that had looked before the goal's end
     elsewhere = await claimed(store)
     assert elsewhere.address == OTHER_CHAT
     assert elsewhere.goal is None
     assert await store.turns.claim(limit=9) == []
+    over = await store.goals.get(goal.id)
+    assert over is not None
+    assert over.state is state
 
 
 async def test_an_ending_may_close_the_goal(store: Store, turn: Turn) -> None:
@@ -220,6 +223,32 @@ async def test_a_paused_goal_is_under_way_but_nothing_is_queued(store: Store, tu
     assert current is not None
     assert current.state is GoalState.PAUSED
     assert await store.turns.claim(limit=9) == []
+
+
+async def test_a_turn_that_is_stopped_takes_the_goal_along_that_it_opened(store: Store, turn: Turn) -> None:
+    await add(store, turn, goal_of(turn))
+    await store.turns.finish(turn, Ending(state=TurnState.STOPPED))
+    closed = await store.goals.get("goal-1")
+    assert closed is not None
+    assert closed.state is GoalState.STOPPED
+
+
+async def test_a_chat_that_is_closed_to_us_pauses_its_goal_until_it_speaks_again(store: Store, turn: Turn) -> None:
+    goal = goal_of(turn)
+    await add(store, turn, goal)
+    await store.turns.finish(turn, goes_on(goal, 1))
+    await store.outbox.close_chat(CHAT, "blocked")
+    assert await store.turns.claim(limit=1) == []
+    await store.inbox.accept(inbound("on its way", "2"))
+    await store.turns.finish(await claimed(store), goes_on(goal, 1))
+    assert await store.turns.claim(limit=1) == []
+    paused = await store.goals.current(turn.session_id)
+    assert paused is not None
+    assert paused.state is GoalState.PAUSED
+    await store.outbox.reopen_chat(CHAT)
+    await store.inbox.accept(inbound("back", "3"))
+    await store.turns.finish(await claimed(store), goes_on(goal, 1))
+    assert (await claimed(store)).origin is Origin.GOAL
 
 
 async def test_a_goal_moves_with_its_chat(store: Store, turn: Turn) -> None:
