@@ -66,41 +66,36 @@ class GoalKeeper:
         goal = await self._current(outcome)
         if goal is None:
             return ending
-        turn, now_us = outcome.turn, self._clock.now_us()
+        turn = outcome.turn
         own = _works_for(turn, goal)
-        if own:
-            # Closing words that the budget itself asked for are free.
-            used = _with_use(goal, outcome, answers=int(outcome.stop is not Stop.BUDGET))
-            used = replace(used, idle=0 if outcome.used else goal.idle + 1)
-        elif outcome.error is not None:
+        if outcome.error is not None and not own:
             return ending  # whatever is queued of the goal stays queued
-        else:
-            used = replace(goal, idle=0)  # somebody spoke: that may be what it lacked
-        state, words = self._judge(used, outcome, request, own=own, now_us=now_us)
-        if state in (GoalState.OPEN, GoalState.STALLED) and used.idle and await self._subagents.running(turn.lane):
-            # It did nothing because it waits: the outcome is a message too, after which the goal goes on.
-            state, words, used = GoalState.PAUSED, "", replace(used, idle=0)
-        is_turn = turn.origin is Origin.GOAL
+        # Somebody else spoke: that may be what it lacked.
+        after = _counted(goal, outcome) if own else replace(goal, idle=0)
+        state, words = await self._judge(after, outcome, request, own=own)
+        is_turn = turn.meta.get("goal_id") == goal.id
         step = GoalStep(
             goal_id=goal.id,
             state=state,
             is_turn=is_turn,
-            steps=used.steps - goal.steps,
-            tokens=used.tokens - goal.tokens,
-            idle=used.idle,
-            inbound=continuation(used, goal.turns + is_turn + 1) if state is GoalState.OPEN else None,
+            steps=after.steps - goal.steps,
+            tokens=after.tokens - goal.tokens,
+            idle=after.idle,
+            inbound=continuation(after, goal.turns + is_turn + 1) if state is GoalState.OPEN else None,
         )
         return replace(ending, goal=step, outbound=_with_words(ending, words, outcome))
 
-    def _judge(
-        self, goal: Goal, outcome: RunOutcome, request: RequestContext, *, own: bool, now_us: int
+    async def _judge(
+        self, goal: Goal, outcome: RunOutcome, request: RequestContext, *, own: bool
     ) -> tuple[GoalState, str]:
         """Return how a goal stands after a turn, and what the chat must hear of that."""
-        language = request.language
+        language, now_us = request.language, self._clock.now_us()
         if is_spent(goal, now_us):
             return GoalState.SPENT, goal_report("goal.spent", goal, language, now_us=now_us)
         if outcome.error is not None:
             return GoalState.PAUSED, say(language, "goal.paused", title=goal.title)
+        if goal.idle and await self._subagents.running(outcome.turn.lane):
+            return GoalState.PAUSED, ""  # it waits: the outcome comes as a message, after which the goal goes on
         if goal.idle >= IDLE_LIMIT:
             return GoalState.STALLED, goal_report("goal.stalled", goal, language, now_us=now_us)
         if not self._may_work(goal):
@@ -120,7 +115,15 @@ class GoalKeeper:
 
 
 def _works_for(turn: Turn, goal: Goal) -> bool:
-    return turn.origin is Origin.GOAL or turn.id == goal.opened_turn
+    """Say whether a turn is one of the goal's own: a continuation, or the one that opened it."""
+    return turn.meta.get("goal_id") == goal.id or turn.id == goal.opened_turn
+
+
+def _counted(goal: Goal, outcome: RunOutcome) -> Goal:
+    """Return the goal with what one of its own turns used, whose end this is."""
+    # Closing words that the budget itself asked for are free.
+    used = _with_use(goal, outcome, answers=int(outcome.stop is not Stop.BUDGET))
+    return replace(used, idle=0 if outcome.used else goal.idle + 1)
 
 
 def _with_use(goal: Goal, outcome: RunOutcome, *, answers: int) -> Goal:
