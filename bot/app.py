@@ -107,7 +107,11 @@ class Engine:
         )
         self.provider = build_provider(config, self.clock)
         self.room = ToolRoom(
-            config.tools, workspace=config.bot.workspace, data_dir=config.bot.data_dir, clock=self.clock
+            config.tools,
+            workspace=config.bot.workspace,
+            data_dir=config.bot.data_dir,
+            clock=self.clock,
+            limits=config.limits,
         )
         self.registry = self._load_tools(composer, delivers=delivers)
         self.loop = self._build_loop(owned)
@@ -217,6 +221,7 @@ class Engine:
                 governor=ContextGovernor(),
                 policy=self.policy,
                 limits=limits,
+                settings=self.room.settings,
                 governor_limits=GovernorLimits(
                     context_window_tokens=config.llm.context_window_tokens,
                     max_output_tokens=output_limit_tokens(
@@ -295,6 +300,7 @@ class Engine:
             StoreError: the database turned out to be damaged.
         """
         try:
+            self.room.settings.apply(await self.store.settings.all())
             await self.room.start()
             await self.control.start()
             if self.health is not None:

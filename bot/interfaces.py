@@ -287,6 +287,15 @@ class Unit(Protocol):
     def save_goal(self, goal: Goal) -> None:
         """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""
 
+    def put_setting(self, key: str, value: int | None) -> None:
+        """Keep a setting for the whole process; None forgets it."""
+
+    def notes(self, session_id: int) -> Mapping[str, str]:
+        """See `Settings.notes`."""
+
+    def put_note(self, session_id: int, key: str, value: str | None) -> None:
+        """Keep a note of a conversation; None forgets it."""
+
 
 class People(Protocol):
     """What people told the bot about themselves, by platform id."""
@@ -328,11 +337,24 @@ class Goals(Protocol):
         """Return one, also when it is over, or None."""
 
 
+class Settings(Protocol):
+    """Settings changed at run time, and notes of conversations; both are written by `Unit`."""
+
+    async def all(self) -> Mapping[str, int]:
+        """Return the changed settings by name."""
+
+    async def notes(self, session_id: int) -> Mapping[str, str]:
+        """Return a conversation's notes by key, in the order of the keys."""
+
+
 class Overview(Protocol):
     """Questions of people who look after the bot."""
 
     async def status(self) -> StoreStatus:
         """Return counts and the newest dead letters."""
+
+    async def usage(self, address: Address, *, since_us: int) -> Usage:
+        """Return the tokens that the turns of a chat (and thread) used since then."""
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
@@ -357,6 +379,7 @@ class Store(Protocol):
     cursors: Cursors
     subagents: Subagents
     goals: Goals
+    settings: Settings
     overview: Overview
 
 

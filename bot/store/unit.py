@@ -11,6 +11,7 @@ from bot.store.goals import current_goal, insert_goal, update_goal
 from bot.store.inbox import insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
+from bot.store.settings import notes_of, put_note, put_setting
 from bot.store.subagents import insert_subagent, running_subagents
 
 
@@ -73,3 +74,15 @@ class SqlUnit:
     def save_goal(self, goal: Goal) -> None:
         """See `Unit.save_goal`."""
         update_goal(self._conn, goal, now_us=self._now_us)
+
+    def put_setting(self, key: str, value: int | None) -> None:
+        """See `Unit.put_setting`."""
+        put_setting(self._conn, key, value)
+
+    def notes(self, session_id: int) -> dict[str, str]:
+        """See `Unit.notes`."""
+        return notes_of(self._conn, session_id)
+
+    def put_note(self, session_id: int, key: str, value: str | None) -> None:
+        """See `Unit.put_note`."""
+        put_note(self._conn, session_id, key, value)
