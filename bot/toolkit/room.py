@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
+from bot.documents.reading import Documents
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.settings import RuntimeSettings
@@ -31,6 +32,7 @@ class ToolRoom:
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.documents = Documents()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
@@ -40,5 +42,5 @@ class ToolRoom:
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack():
-            pass
+        async with AsyncExitStack() as parts:
+            parts.push_async_callback(self.documents.close)
