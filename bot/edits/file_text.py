@@ -41,7 +41,7 @@ class Replacement:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the text is made once, when it is needed
 class FileText:
     """Bytes of a text file, its kind, and its text: without the byte order mark, line ends as they are.
 

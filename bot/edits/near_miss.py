@@ -23,6 +23,7 @@ _COMPARED_CHARS = 400
 _SHOWN_CHARS = 200
 _SHOWN_LINES = 40
 _ALIKE = 0.5
+_TELLING_CHARS = 4  # shorter texts are in most files
 
 _NUMBERED = re.compile(r"^[ \t]*\d+\| ?", re.MULTILINE)
 _SHOWN_FOR_OTHERS = "\ufffd\u2400\u240d"  # what read_file shows for broken bytes, NUL and a lone CR
@@ -61,7 +62,7 @@ def _cause(text: str, old: str, new: str) -> str:
             "old_text has a character that read_file shows for bytes it cannot show; leave those out of old_text, "
             "and replace what is around them"
         )
-    if new.strip() and new not in old and (found := find(text, new)):
+    if len(new.strip()) >= _TELLING_CHARS and new not in old and (found := find(text, new)):
         return f"new_text is already there, at {_at(found.hits)}: the change may have been made before"
     for said, change in _CHANGES:
         changed = change(old)

@@ -212,6 +212,23 @@ def test_many_places_times_a_long_text_is_refused_before_it_is_made() -> None:
     assert told.startswith("all these replacements together are longer than")
 
 
+@pytest.mark.parametrize(
+    ("line", "old"),
+    [
+        (b"x\n", "x\n" * 50_000 + "y"),
+        (b"x\r\n", "y\n" + "x\n" * 50_000),
+        (b"\n", "\n" * 50_000 + "a"),
+        (b"a", "a" * 50_000 + "b"),
+        ("\u201cx\u201d \u2018y\u2019\n".encode(), "\"x\" 'y'\n" * 20_000 + "z"),
+        (b"  word word word\n", " ".join(["word"] * 20_000)),
+    ],
+)  # fmt: skip
+def test_texts_that_are_alike_everywhere_are_searched_in_linear_time(line: bytes, old: str) -> None:
+    """With anything quadratic each of these takes minutes, which ends the run."""
+    data = line * (1_000_000 // len(line))
+    assert problem(data, old, "new words").startswith("old_text is not there.")
+
+
 # --- any bytes -------------------------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
