@@ -11,8 +11,11 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
+from bot.edits.journal import ChangeJournal
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.file_changes import FileChanges
+from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.web.client import GuardedClient
 from bot.web.reader import PageReader
@@ -35,7 +38,9 @@ class ToolRoom:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
-        self.files = ChatFiles(workspace)
+        self.files = ChatFiles(workspace, config.files)
+        self.reads = ReadLedger()
+        self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
         self.web = GuardedClient(config.web.networks, resolver=resolver)
         self.pages = PageReader()
@@ -45,6 +50,7 @@ class ToolRoom:
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
+        await self.changes.recover()
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
