@@ -29,7 +29,7 @@ _LINE_BYTES = 16 * 1024
 _HEADERS = 128
 
 _TYPE = re.compile(r"\s*([a-z0-9!#$&^_.+-]{1,63}/[a-z0-9!#$&^_.+-]{1,63})\s*(?:;|$)", re.IGNORECASE)
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*+charset\s*+=\s*+[\"']?\s*+([\w.:+-]{1,40})", re.IGNORECASE)  # possessive: linear
 
 
 async def exchange(request: Request, addresses: Sequence[str], *, max_bytes: int) -> Answer:
