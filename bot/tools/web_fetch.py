@@ -26,6 +26,7 @@ FETCH_LIMIT_S = 30.0
 """For the request with all its redirects; what comes back has the rest of the call's time."""
 
 _ERROR_CHARS = 2_000
+_GOOD = range(200, 300)
 _ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"
 
 
@@ -99,7 +100,7 @@ class WebFetchTool(Tool):
                 headers={"Accept": _ACCEPT, "Accept-Language": f"{current_request().language},en;q=0.8,*;q=0.5"},
                 timeout_s=FETCH_LIMIT_S,
             )
-            if answer.status >= 300:  # noqa: PLR2004 - a redirect that leads nowhere is no page either
+            if answer.status not in _GOOD:  # a redirect that leads nowhere is no page either
                 return await self._http_error(answer)
             content = await self._contents.read(answer, markdown=mode != "text", max_chars=max_chars)
         except NetworkRefused as exc:

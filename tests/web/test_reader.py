@@ -89,6 +89,18 @@ async def test_closing_ends_the_process_and_the_page_it_reads(reader: PageReader
         await reader.read(GOOD, "http://example.org/", markdown=True)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 10])
+async def test_closing_while_the_process_is_being_started_leaves_none(turns: int) -> None:
+    reader = PageReader()
+    tasks = [asyncio.create_task(reader.read(GOOD, "http://example.org/", markdown=True)) for _ in range(3)]
+    for _ in range(turns):
+        await asyncio.sleep(0.001)
+    await reader.close()
+    assert reader.pid is None
+    assert all(isinstance(found, WebError) for found in await asyncio.gather(*tasks, return_exceptions=True))
+    assert psutil.Process().children() == []
+
+
 async def test_a_killed_process_is_replaced(reader: PageReader) -> None:
     await reader.read(GOOD, "http://example.org/", markdown=True)
     assert reader.pid
