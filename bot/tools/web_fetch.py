@@ -5,6 +5,7 @@ The connection and its walls are in `bot/web/client.py`, formats in `bot/web/con
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -109,7 +110,7 @@ class WebFetchTool(Tool):
             return ToolResult.error(f"{_shown(url)} could not be fetched: {exc}.")
         except NoContent as exc:
             return ToolResult.error(f"{_shown(answer.url)}: the answer ({size_text(len(answer.body))}) {exc}.")
-        return _result(answer, content)
+        return await asyncio.to_thread(_result, answer, content)  # the longest take a tenth of a second
 
     async def _http_error(self, answer: Answer) -> ToolResult:
         """Return an HTTP error with the beginning of what the server says about it."""

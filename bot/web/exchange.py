@@ -136,7 +136,8 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = partial[ResponseHandler](_Protocol, loop=self._loop)
+        made: Any = partial(_Protocol, loop=self._loop)  # its type is invariant, though a subclass does
+        self._factory = made
 
 
 class _Pinned(AbstractResolver):
