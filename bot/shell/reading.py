@@ -1,0 +1,73 @@
+"""What one look at a session found, and how it is told."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_OUTPUT_CHARS = 10_000
+"""Output in one answer, unless the call says otherwise: half from the beginning, half from the end."""
+
+
+class SessionEnd(StrEnum):
+    """Why a session is over."""
+
+    EXITED = "exited"  # the program came to its end
+    TERMINATED = "terminated"  # its chat asked for it, or the process ends
+    IDLE = "idle"  # its chat did not use it any more
+    TIME_LIMIT = "time limit"  # a command that went on in the background had used up its time
+
+
+_WHY = {
+    SessionEnd.EXITED: "has ended",
+    SessionEnd.TERMINATED: "was terminated",
+    SessionEnd.IDLE: "was ended because it had not been used for a long time",
+    SessionEnd.TIME_LIMIT: "was ended because its time limit was over",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Text that was not read before, and whether the program runs.
+
+    With `cut_bytes` more than `text` was written: so many bytes are lost between it and `tail`. `exit_code` (a
+    signal's as its negative number) and `end` are None while the program runs.
+    """
+
+    text: str
+    cut_bytes: int = 0
+    tail: str = ""
+    exit_code: int | None = None
+    end: SessionEnd | None = None
+
+    def state(self) -> str:
+        """Return "is running" or how it ended, with the exit code."""
+        if self.end is None or self.exit_code is None:
+            return "is running"
+        return f"{_WHY[self.end]}: {exit_text(self.exit_code)}"
+
+    def output(self, limit_chars: int = MAX_OUTPUT_CHARS) -> str:
+        """Return the text, its middle left out if it is longer than `limit_chars`, and said to be."""
+        text, tail = self.text, self.tail
+        if not self.cut_bytes:
+            excess = len(text) - limit_chars
+            if excess <= 0:
+                return text
+            text, tail = text[: limit_chars // 2], text[len(text) - (limit_chars - limit_chars // 2) :]
+            cut = f"{excess:,} characters"
+        else:
+            head, last = text[: limit_chars // 2], tail[max(0, len(tail) - (limit_chars - limit_chars // 2)) :]
+            dropped = len(text) - len(head) + len(tail) - len(last)
+            text, tail, cut = head, last, f"about {self.cut_bytes + dropped:,} bytes"
+        return f"{text}\n[... {cut} left out; send long output to a file and read that in parts ...]\n{tail}"
+
+
+def exit_text(code: int) -> str:
+    """Return "exit code 3", or the signal's name for a negative code."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"ended by signal {-code}"
