@@ -19,6 +19,8 @@ class SessionEnd(StrEnum):
     TIME_LIMIT = "time limit"  # a command that went on in the background had used up its time
 
 
+_SIGNALS = 128  # added to a signal's number for the exit code, as shells do
+
 _WHY = {
     SessionEnd.EXITED: "has ended",
     SessionEnd.TERMINATED: "was terminated",
@@ -31,8 +33,8 @@ _WHY = {
 class Reading:
     """Text that was not read before, and whether the program runs.
 
-    With `cut_bytes` more than `text` was written: so many bytes are lost between it and `tail`. `exit_code` (a
-    signal's as its negative number) and `end` are None while the program runs.
+    With `cut_bytes` more than `text` was written: so many bytes are lost between it and `tail`. `exit_code`
+    (128 + number for a signal) and `end` are None while the program runs.
     """
 
     text: str
@@ -43,9 +45,7 @@ class Reading:
 
     def state(self) -> str:
         """Return "is running" or how it ended, with the exit code."""
-        if self.end is None or self.exit_code is None:
-            return "is running"
-        return f"{_WHY[self.end]}: {exit_text(self.exit_code)}"
+        return state_text(self.end, self.exit_code)
 
     def output(self, limit_chars: int = MAX_OUTPUT_CHARS) -> str:
         """Return the text, its middle left out if it is longer than `limit_chars`, and said to be."""
@@ -63,11 +63,14 @@ class Reading:
         return f"{text}\n[... {cut} left out; send long output to a file and read that in parts ...]\n{tail}"
 
 
+def state_text(end: SessionEnd | None, exit_code: int | None) -> str:
+    """Return "is running" (no end), or how it ended, with the exit code."""
+    return "is running" if end is None or exit_code is None else f"{_WHY[end]}: {exit_text(exit_code)}"
+
+
 def exit_text(code: int) -> str:
-    """Return "exit code 3", or the signal's name for a negative code."""
-    if code >= 0:
-        return f"exit code {code}"
+    """Return "exit code 3", with the signal's name where a shell would mean one: "exit code 130 (SIGINT)"."""
     try:
-        return f"ended by signal {-code} ({signal.Signals(-code).name})"
+        return f"exit code {code} ({signal.Signals(code - _SIGNALS).name})"
     except ValueError:
-        return f"ended by signal {-code}"
+        return f"exit code {code}"

@@ -13,8 +13,9 @@ from typing import Protocol
 import structlog
 
 from bot.clock import Clock
+from bot.errors import DutifulError
 from bot.messages import new_id
-from bot.shell.reading import Reading, SessionEnd
+from bot.shell.reading import Reading, SessionEnd, state_text
 from bot.shell.terminal import TerminalSize
 from bot.shell.terminal_text import clean, unfinished_bytes
 from bot.shell.unread import Taken, UnreadOutput
@@ -37,15 +38,19 @@ _SEARCH_PAUSE_S = 0.05  # between two looks for a text in output that keeps comi
 _log = structlog.get_logger("bot.shell")
 
 
-class NoSessionError(Exception):
+class SessionError(DutifulError):
+    """A session cannot be had or used like this; the text is for the model, without a full stop."""
+
+
+class NoSessionError(SessionError):
     """There is no such session in this chat."""
 
 
-class TooManySessionsError(Exception):
+class TooManySessionsError(SessionError):
     """No further session can be live now; the text says why and what to do."""
 
 
-class SessionInputError(Exception):
+class SessionInputError(SessionError):
     """The program cannot be sent anything: it has ended, does not read, or has no terminal."""
 
 
@@ -71,7 +76,7 @@ class Program(Protocol):
         """
 
     async def wait(self) -> int:
-        """Wait until it has ended; returns the exit code, a signal's as its negative number. Output is complete then."""
+        """Wait until it has ended; returns the exit code. Its output is complete then."""
 
     async def end(self) -> None:
         """End it and all its descendants; idempotent."""
@@ -84,10 +89,11 @@ Launch = Callable[[Callable[[], None]], Awaitable[Program]]
 class ExecSession:
     """One program of one chat. Made by `ExecSessions`."""
 
-    def __init__(self, *, session_id: str, owner: str, title: str, clock: Clock) -> None:
+    def __init__(self, *, session_id: str, owner: str, title: str, size: TerminalSize, clock: Clock) -> None:
         self.id = session_id
         self.owner = owner
         self.title = title
+        self.size = size
         self.started_us = clock.now_us()
         self.used_s = clock.monotonic_s()
         self.exit_code: int | None = None
@@ -106,6 +112,10 @@ class ExecSession:
     def has_news(self) -> bool:
         """Whether there is something to read."""
         return self._program is not None and len(self._program.unread) > 0
+
+    def state(self) -> str:
+        """Return "is running" or how it ended, with the exit code."""
+        return state_text(self.end, self.exit_code)
 
     def touch(self) -> None:
         """Note that its chat uses it."""
@@ -145,6 +155,7 @@ class ExecSession:
         if self._program is None or not self.live:
             raise SessionInputError("it has ended")
         self._program.resize(size)
+        self.size = size
 
     def read(self) -> Reading:
         """Return what is new; it will not be returned again."""
@@ -223,8 +234,12 @@ class ExecSessions:
         self._sweeper: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def start(self, owner: str, title: str, launch: Launch, *, limit_s: float | None = None) -> ExecSession:
+    async def start(
+        self, owner: str, title: str, launch: Launch, *, size: TerminalSize | None = None, limit_s: float | None = None
+    ) -> ExecSession:
         """Launch a program as a session of `owner`; with `limit_s` it is ended after that time.
+
+        `size` is that of its terminal, if it has one.
 
         Raises:
             TooManySessionsError: as many as may be are live, or the process is about to end.
@@ -232,7 +247,9 @@ class ExecSessions:
         """
         await self.end_idle()
         self._check_room(owner)
-        session = ExecSession(session_id=self._new_id(), owner=owner, title=title, clock=self._clock)
+        session = ExecSession(
+            session_id=self._new_id(), owner=owner, title=title, size=size or TerminalSize(), clock=self._clock
+        )
         self._sessions[session.id] = session  # counts from now on, however long the launch takes
         try:
             program = await launch(session.ring)
@@ -261,7 +278,9 @@ class ExecSessions:
         """
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
-            raise NoSessionError(session_id)
+            raise NoSessionError(
+                f"this chat has no session {session_id[:20]!r}: it never had, or its end was told already"
+            )
         return session
 
     def of(self, owner: str) -> list[ExecSession]:
