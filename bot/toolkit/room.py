@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import ToolsConfig
+from bot.shell.shell import Shell
 from bot.toolkit.chat_files import ChatFiles
 
 
@@ -21,11 +22,12 @@ class ToolRoom:
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.shell = Shell(config, files=self.files, data_dir=data_dir)
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack():
-            pass
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(self.shell.close)
