@@ -16,7 +16,6 @@ from bot.shell.shell import Shell
 from bot.shell.terminal import InputFullError, Terminal, TerminalSize
 from bot.shell.unread import UnreadOutput
 
-
 _TERMINAL_ENV = {
     "TERM": "dumb",  # what is read is text: programs need not draw a screen that nobody sees
     "PAGER": "cat",
