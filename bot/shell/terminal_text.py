@@ -108,7 +108,7 @@ class _Line:
         elif final == "G":
             self.column = min(_count(args) - 1, MAX_COLUMN)
         elif final in _MOVES_TO_A_LINE and self._chars:
-            self._done.append("".join(self._chars).rstrip(" "))
+            self._done.append(self._present())
             self._chars = []
             self.column = 0
 
@@ -122,7 +122,12 @@ class _Line:
             self._chars[:end] = " " * end
 
     def text(self) -> str:
-        return "\n".join([*self._done, "".join(self._chars)])
+        return "\n".join([*self._done, self._present()])
+
+    def _present(self) -> str:
+        # Blanks beyond the cursor are what a program wrote to wipe out something.
+        text = "".join(self._chars)
+        return text.rstrip(" ").ljust(min(self.column, len(text)))
 
 
 def _count(args: str) -> int:

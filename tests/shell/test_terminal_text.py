@@ -28,6 +28,7 @@ from bot.shell.unread import Taken, UnreadOutput
         (b"\x1b(B\x1b=\x1b>\x1b7x\x1b8", "x"),
         (b"\x1b[?2004h$ ls\x1b[?2004l", "$ ls"),
         (b" 10%\r 55%\r100%\r\n", "100%\n"),
+        (b"$ " + b" " * 70 + b"\r$ ", "$ "),
         (b"long line\rshort\r\n", "shortline\n"),
         (b"long line\r\x1b[Kshort\r\n", "short\n"),
         (b"abc\x1b[2K\rx", "x"),
