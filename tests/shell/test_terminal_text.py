@@ -34,7 +34,7 @@ from bot.shell.unread import Taken, UnreadOutput
         (b"abc\x1b[2K\rx", "x"),
         (b"abcdef\x1b[3D\x1b[1K", "    ef"),
         (b"pasx\bswd\r\n", "passwd\n"),
-        (b"\b\b\bx\b \b", " "),
+        (b"\b\b\bx\b \b", ""),
         (b"a\x1b[5Cb", "a     b"),
         (b"abc\x1b[1Gx", "xbc"),
         (b"\x1b[2J\x1b[Htop\x1b[5;1Hfifth\x1b[9;20Hright", "top\nfifth\nright"),
