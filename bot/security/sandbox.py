@@ -184,4 +184,5 @@ def _inner(argv: Sequence[str], *, terminal: bool, max_processes: int | None) ->
         steps.append("exec 0<>/dev/console 1>&0 2>&0")
     if not steps:
         return list(argv)
-    return ["/bin/sh", "-c", "; ".join((*steps, 'exec "$@"')), "sh", *argv]
+    session = ["setsid"] if terminal else []
+    return [*session, "/bin/sh", "-c", "; ".join((*steps, 'exec "$@"')), "sh", *argv]
