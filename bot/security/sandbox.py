@@ -185,4 +185,5 @@ def _inner(argv: Sequence[str], *, terminal: bool, max_processes: int | None) ->
         steps.append('command -v setsid >/dev/null && exec setsid -c "$@"')
     if not steps:
         return list(argv)
-    return ["/bin/sh", "-c", "; ".join((*steps, 'exec "$@"')), "sh", *argv]
+    session = ["setsid"] if terminal else []
+    return [*session, "/bin/sh", "-c", "; ".join((*steps, 'exec "$@"')), "sh", *argv]
