@@ -179,10 +179,9 @@ def _inner(argv: Sequence[str], *, terminal: bool, max_processes: int | None) ->
     if max_processes is not None:
         steps.append(f"ulimit -u {max_processes} 2>/dev/null || ulimit -p {max_processes} 2>/dev/null")
     if terminal:
-        # bubblewrap puts the terminal of its standard output there. The session is that of bubblewrap's own first
-        # process; the command needs one of its own to lead, on that terminal: keys such as Ctrl-C reach it alone.
+        # bubblewrap puts the terminal of its standard output there. Opened by the first process of a session
+        # without a terminal it becomes that session's own, so keys such as Ctrl-C reach the command alone.
         steps.append("exec 0<>/dev/console 1>&0 2>&0")
-        steps.append('command -v setsid >/dev/null && exec setsid -c "$@"')
     if not steps:
         return list(argv)
     session = ["setsid"] if terminal else []
