@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,38 @@ class LaunchRefused(DutifulError):
     def __init__(self, text: str, *, is_wall: bool = True) -> None:
         super().__init__(text)
         self.is_wall = is_wall
+
+
+MAX_ARGUMENT_BYTES = 120_000
+"""One argument of a program may have 128 KiB: MAX_ARG_STRLEN, execve(2)."""
+
+MAX_ALL_BYTES = 1_000_000
+"""All of them together have a quarter of the stack's limit, 2 MiB as a rule: execve(2)."""
+
+
+def check_arguments(argv: Sequence[str]) -> None:
+    """Check that a program can be given these arguments.
+
+    Raises:
+        LaunchRefused: one contains NUL, is no text or too long; or all together are.
+    """
+    total_bytes = 0
+    for text in argv:
+        if "\x00" in text:
+            raise LaunchRefused("The command contains a NUL character, which no program can be given.", is_wall=False)
+        try:
+            size_bytes = len(text.encode())
+        except UnicodeEncodeError:
+            raise LaunchRefused(
+                "The command contains half of a surrogate pair, which is no text.", is_wall=False
+            ) from None
+        total_bytes += size_bytes
+        if size_bytes > MAX_ARGUMENT_BYTES or total_bytes > MAX_ALL_BYTES:
+            raise LaunchRefused(
+                f"The command is too long: a single argument may have {MAX_ARGUMENT_BYTES:,} bytes and all together "
+                f"{MAX_ALL_BYTES:,}. Put long text into a file first.",
+                is_wall=False,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

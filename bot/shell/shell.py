@@ -21,7 +21,7 @@ from bot.messages import ChatType, Role
 from bot.security.sandbox import Walls, command_environment, path_folders, sandbox_command
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.shell.detection import Detection, detect, find_bwrap
-from bot.shell.launch import Launch, LaunchRefused, ProcessLimits
+from bot.shell.launch import Launch, LaunchRefused, ProcessLimits, check_arguments
 from bot.shell.process import Process
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CLOSE_LIMIT_S = 10.0
 
-_OPERATOR = "An operator can install bubblewrap or see `dutiful doctor`"
+_OPERATOR = "An operator can install bubblewrap and let it make user namespaces"
 _OFF = 'commands are switched off ([tools.exec] sandbox = "off")'
 _OWNERS_ONLY = "without a sandbox only an owner's private chat may run commands"
 
@@ -135,8 +135,9 @@ class Shell:
         """Return what `start` needs to run `argv` for a request; `programs` are further folders to read.
 
         Raises:
-            LaunchRefused: it may not run, or `cwd` is no folder of the chat.
+            LaunchRefused: it may not run, `cwd` is no folder of the chat, or no program can be given `argv`.
         """
+        check_arguments(argv)
         walls = await self._walls(request)
         view = self._files.view(request)
         folder = await asyncio.to_thread(_enter, view, cwd)
