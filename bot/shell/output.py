@@ -1,38 +1,18 @@
-"""What a command wrote: kept in bounded memory, and made harmless text."""
+"""What a command wrote, kept in bounded memory. What its bytes mean is in `terminal_text.py`."""
 
 from __future__ import annotations
 
 import re
 
-_SEQUENCES = re.compile(
-    r"\x1b\[[0-?]{0,64}[ -/]{0,16}[@-~]"  # CSI: colours, cursor movement
-    r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC with their content
-    r"|\x1b[ -/]{0,4}[0-~]?"  # every other escape sequence, and a lone escape
-    r"|\x9b[0-?]{0,64}[ -/]{0,16}[@-~]?"  # CSI as one character
-)
-"""ECMA-48, 5th edition, sections 5.4, 5.6 and 8.3 (ecma-international.org, read 2026-11-29)."""
+from bot.shell.terminal_text import plain_text
+
+__all__ = ["HeadTail", "plain_text"]
 
 _UNFINISHED = re.compile(
     rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,16}|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]{0,4})?"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
 _LONGEST_UNFINISHED = 4_200
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_STRUCK_OVER = re.compile(r"[^\n\x08]\x08")
-
-
-def plain_text(data: bytes) -> str:
-    """Return bytes as text without terminal control: what is not UTF-8 becomes U+FFFD.
-
-    Of a line that was written over, as progress bars do, the last state stays. Linear in the input.
-    """
-    text = _SEQUENCES.sub("", data.decode("utf-8", "replace"))
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    if "\x08" in text:
-        text = _STRUCK_OVER.sub("", text)
-    return _CONTROLS.sub("", text)
 
 
 class HeadTail:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,8 +22,10 @@ MAX_OUTPUT_CHARS = 100_000
 END_MARGIN_S = 15.5
 """What a call may need beyond its command's time limit: start, end of all descendants, last output."""
 
+LAST_OUTPUT_S = 2.0
+"""How long the end of the output may be waited for when the command has ended."""
+
 _BYTES_A_CHAR = 8  # four at most, and room for what is taken out of it
-_LAST_OUTPUT_S = 2.0
 _FREE_BYTES = 16 * 1024 * 1024
 _PAUSE_S = 0.001
 
@@ -84,7 +87,7 @@ async def run(shell: Shell, launch: Launch, *, limit_s: float, output_chars: int
     began_s = time.monotonic()
     process = await shell.start(launch)
     output = HeadTail(output_chars * _BYTES_A_CHAR)
-    drain = asyncio.create_task(_drain(process, output), name="command-output")
+    reader = asyncio.create_task(drain(process, output), name="command-output")
     timed_out = False
     try:
         try:
@@ -94,10 +97,10 @@ async def run(shell: Shell, launch: Launch, *, limit_s: float, output_chars: int
             ending = await process.end()
             timed_out = ending.why == "asked"  # else it ended by itself in that very moment
         # With the last process the pipe is closed; only one that cannot be killed holds it longer.
-        await asyncio.wait((drain,), timeout=_LAST_OUTPUT_S)
+        await asyncio.wait((reader,), timeout=LAST_OUTPUT_S)
     finally:
         process.let_go()
-        drain.cancel()
+        reader.cancel()
         await process.wait()
     return Outcome(
         ending=ending,
@@ -116,9 +119,11 @@ def not_started(error: LaunchRefused | OSError) -> ToolResult:
     return ToolResult.refused(str(error)) if error.is_wall else ToolResult.error(str(error))
 
 
-async def _drain(process: Process, output: HeadTail) -> None:
+async def drain(process: Process, output: HeadTail, on_output: Callable[[], None] | None = None) -> None:
     """Read on, so that the command can write on, but leave time for others when it writes without end."""
     while chunk := await process.read():
         output.write(chunk)
+        if on_output is not None:
+            on_output()
         if output.total_bytes > _FREE_BYTES:
             await asyncio.sleep(_PAUSE_S)

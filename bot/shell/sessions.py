@@ -7,6 +7,7 @@ ended is the launcher's part, what its terminal does `terminal.py`'s, words for 
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -15,10 +16,11 @@ import structlog
 from bot.clock import Clock
 from bot.errors import DutifulError
 from bot.messages import new_id
+from bot.shell.output import HeadTail
+from bot.shell.process import Ending
 from bot.shell.reading import Reading, SessionEnd, state_text
+from bot.shell.run import DEFAULT_OUTPUT_CHARS
 from bot.shell.terminal import TerminalSize
-from bot.shell.terminal_text import clean, unfinished_bytes
-from bot.shell.unread import Taken, UnreadOutput
 
 MAX_LIVE = 8
 """Sessions that run at the same time, of all chats together (design 7)."""
@@ -32,7 +34,11 @@ IDLE_S = 30 * 60.0
 QUIET_S = 0.15
 """A program that has written something and then nothing for so long has had its say for now."""
 
+TITLE_CHARS = 60
+"""Of a command, in the name by which a session is told."""
+
 _SWEEP_S = 30.0
+_ALL_CHARS = 1_000_000_000
 _SEARCH_PAUSE_S = 0.05  # between two looks for a text in output that keeps coming
 
 _log = structlog.get_logger("bot.shell")
@@ -58,7 +64,7 @@ class Program(Protocol):
     """A launched program with everything it started."""
 
     @property
-    def unread(self) -> UnreadOutput:
+    def output(self) -> HeadTail:
         """Its output that nobody has read."""
 
     def send(self, data: bytes) -> None:
@@ -75,8 +81,8 @@ class Program(Protocol):
             SessionInputError: it has none.
         """
 
-    async def wait(self) -> int:
-        """Wait until it has ended; returns the exit code. Its output is complete then."""
+    async def wait(self) -> Ending:
+        """Wait until it has ended with everything it started; its output is complete then."""
 
     async def end(self) -> None:
         """End it and all its descendants; idempotent."""
@@ -98,7 +104,7 @@ class ExecSession:
         self.used_s = clock.monotonic_s()
         self.exit_code: int | None = None
         self.end: SessionEnd | None = None
-        self.ending: SessionEnd | None = None
+        self.cause: SessionEnd | None = None
         self._clock = clock
         self._program: Program | None = None
         self._bell = asyncio.Event()
@@ -111,7 +117,7 @@ class ExecSession:
     @property
     def has_news(self) -> bool:
         """Whether there is something to read."""
-        return self._program is not None and len(self._program.unread) > 0
+        return self._program is not None and self._program.output.total_bytes > 0
 
     def state(self) -> str:
         """Return "is running" or how it ended, with the exit code."""
@@ -130,9 +136,11 @@ class ExecSession:
         """Take over a launched program."""
         self._program = program
 
-    def finish(self, exit_code: int, end: SessionEnd) -> None:
-        """Note that the program has ended: for the reason that it was made to, or else for `end`."""
-        self.exit_code, self.end = exit_code, self.ending or end
+    def finish(self, ending: Ending) -> None:
+        """Note that the program has ended: for the reason that it was made to, or by itself."""
+        by_itself = SessionEnd.PROCESSES if ending.why == "processes" else SessionEnd.EXITED
+        self.exit_code = ending.code
+        self.end = self.cause if self.cause and ending.why == "asked" else by_itself
         self.touch()  # its last output is kept for as long as a session may be idle
         self.ring()
 
@@ -157,21 +165,17 @@ class ExecSession:
         self._program.resize(size)
         self.size = size
 
-    def read(self) -> Reading:
-        """Return what is new; it will not be returned again."""
-        if self._program is None:
-            return Reading(text="", exit_code=self.exit_code, end=self.end)
-        unread = self._program.unread
-        last = unread.peek()
-        keep_back = unfinished_bytes(last.tail or last.head) if self.live else 0
-        taken = unread.take(keep_back=keep_back)
-        return Reading(
-            text=clean(taken.head),
-            cut_bytes=taken.cut_bytes,
-            tail=clean(taken.tail),
-            exit_code=self.exit_code,
-            end=self.end,
-        )
+    def read(self, limit_chars: int = DEFAULT_OUTPUT_CHARS) -> Reading:
+        """Return what is new, its middle left out beyond `limit_chars`; it will not be returned again."""
+        text = ""
+        if self._program is not None:
+            output = self._program.output
+            if self.live:
+                text = output.take(limit_chars)
+            else:  # nothing is kept back for a rest that will never come
+                text = output.text(limit_chars)
+                output.take()
+        return Reading(text=text, exit_code=self.exit_code, end=self.end)
 
     async def settle(self, limit_s: float, *, quiet_s: float = QUIET_S) -> None:
         """Wait until there is new output and no more for `quiet_s`, or the program has ended; at most `limit_s`."""
@@ -184,6 +188,14 @@ class ExecSession:
             if not await self._rings(patience_s):
                 return
 
+    async def ends(self, limit_s: float) -> bool:
+        """Wait until the program has ended, at most `limit_s`; returns whether it has."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + limit_s
+        while self.live and await self._rings(until_s - loop.time()):
+            pass
+        return not self.live
+
     async def wait_for(self, found: Callable[[str], bool], limit_s: float) -> bool:
         """Wait until the unread output satisfies `found`, the program has ended, or `limit_s` are over.
 
@@ -193,15 +205,16 @@ class ExecSession:
         until_s = loop.time() + limit_s
         while True:
             bell, live = self._bell, self.live
-            if self.has_news and await asyncio.to_thread(_look, self._peek(), found):
+            if self.has_news and await asyncio.to_thread(_look, self._snapshot(), found):
                 return True
             if not live or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
                 return False
             await asyncio.sleep(_SEARCH_PAUSE_S)
 
-    def _peek(self) -> Taken:
+    def _snapshot(self) -> HeadTail:
+        """Return a copy of the output, which another thread may look at while more is written."""
         assert self._program is not None
-        return self._program.unread.peek()
+        return copy.deepcopy(self._program.output)
 
     async def _rings(self, limit_s: float, bell: asyncio.Event | None = None) -> bool:
         if limit_s <= 0:
@@ -214,8 +227,8 @@ class ExecSession:
         return True
 
 
-def _look(unread: Taken, found: Callable[[str], bool]) -> bool:
-    return found(clean(unread.head)) or (bool(unread.tail) and found(clean(unread.tail)))
+def _look(output: HeadTail, found: Callable[[str], bool]) -> bool:
+    return found(output.text(_ALL_CHARS))
 
 
 class ExecSessions:
@@ -334,27 +347,24 @@ class ExecSessions:
 
     async def _watch(self, session: ExecSession, program: Program, limit_s: float | None) -> None:
         """Wait for the program's end and note it; the one place where a session's end is noted."""
-        end = SessionEnd.EXITED
         try:
             async with asyncio.timeout(limit_s):
-                code = await program.wait()
+                ending = await program.wait()
         except TimeoutError:
-            end = SessionEnd.TIME_LIMIT
+            session.cause = session.cause or SessionEnd.TIME_LIMIT
             await program.end()
-            code = await program.wait()
-        else:
-            await program.end()  # what the program left behind
-        session.finish(code, end)
+            ending = await program.wait()
+        session.finish(ending)
         self._programs.pop(session.id, None)
         self._watches.pop(session.id, None)
         self._drop_ended()
-        _log.info("session ended", session=session.id, reason=session.end, exit_code=code)
+        _log.info("session ended", session=session.id, reason=session.end, exit_code=session.exit_code)
 
     async def _end(self, session: ExecSession, end: SessionEnd) -> None:
         program, watch = self._programs.get(session.id), self._watches.get(session.id)
         if program is None or watch is None:
             return
-        session.ending = session.ending or end
+        session.cause = session.cause or end
         await program.end()
         await asyncio.shield(watch)
 

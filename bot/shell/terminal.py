@@ -14,7 +14,7 @@ import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.shell.unread import UnreadOutput
+from bot.shell.output import HeadTail
 
 MAX_UNWRITTEN_BYTES = 64 * 1024
 """Input that a program has not read yet; more is refused."""
@@ -44,7 +44,7 @@ class TerminalSize:
 class Terminal:
     """Reads and writes the bot's end in the running loop; nothing here ever blocks.
 
-    `on_output` is called after output was added to `unread`, and when the other end was closed.
+    `on_output` is called after output was added to `output`, and when the other end was closed.
     """
 
     def __init__(self, size: TerminalSize, on_output: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class Terminal:
         Raises:
             OSError: the system has no more terminals or descriptors.
         """
-        self.unread = UnreadOutput()
+        self.output = HeadTail()
         self._on_output = on_output
         self._unwritten = bytearray()
         self._resume: asyncio.TimerHandle | None = None
@@ -128,7 +128,7 @@ class Terminal:
             if not data:
                 self._loop.remove_reader(self._fd)
                 break
-            self.unread.add(data)
+            self.output.write(data)
         else:
             self._loop.remove_reader(self._fd)
             self._resume = self._loop.call_later(_PAUSE_S, self._go_on)
@@ -154,7 +154,7 @@ class Terminal:
                 data = os.read(self._fd, _READ_BYTES)
                 if not data:
                     break
-                self.unread.add(data)
+                self.output.write(data)
         except OSError:  # nothing more to read, or nobody there
             pass
         os.close(self._fd)

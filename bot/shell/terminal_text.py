@@ -1,4 +1,4 @@
-"""Bytes that a program wrote to a terminal, as text that a model can read.
+"""Bytes that a program wrote, perhaps for a terminal, as text that a model can read.
 
 This is no terminal emulator: there is no screen. What is understood, and all of it within one line:
 
@@ -8,8 +8,9 @@ This is no terminal emulator: there is no screen. What is understood, and all of
 - everything that moves to another line (CSI H, A, B, E, F, d, f and the like) begins a new line if the present
   one has anything in it, so that the words of a full-screen program do not run together.
 
-All other escape sequences (ECMA-48: CSI, OSC, DCS, SOS, PM, APC and two-character ones) and control characters
-are left out, invalid UTF-8 becomes U+FFFD. Time and size are linear in the input.
+All other escape sequences and control characters are left out, invalid UTF-8 becomes U+FFFD. The content of a
+string sequence (a window title) is left out only if its end is there, so that nothing can hide what follows. Time and
+size are linear in the input.
 """
 
 from __future__ import annotations
@@ -20,50 +21,29 @@ from typing import Final
 MAX_COLUMN: Final = 1_000
 """Moves to the right stop here, so that a few bytes cannot ask for megabytes of spaces."""
 
-_LONGEST_UNFINISHED: Final = 4_096  # bytes of a sequence that may be waited for; beyond, it is taken as it is
-
-# Parameter and intermediate bytes of a CSI, the strings of OSC and its kin: ECMA-48 5.4 and 5.6. A string ends
-# with BEL or ST, or is broken off by CAN, SUB, the next escape or the end of the line.
+# ECMA-48, 5th edition, sections 5.4 (CSI), 5.6 (strings) and 8.3 (ecma-international.org, read 2026-11-29).
 _SEQUENCE = re.compile(
-    r"\x1b\[(?P<args>[0-?]*)[ -/]*(?P<final>[@-~])"
-    r"|\x1b[PX^_\]][^\x07\n\x18\x1a\x1b]*(?:\x07|\x1b\\)?"
-    r"|\x1b[ -/]*[0-~]"
-    r"|\x1b"
+    r"(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64})[ -/]{0,16}(?P<final>[@-~])"
+    r"|\x1b[\]PX^_][^\x07\n\x18\x1a\x1b]{0,4096}(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]{0,4}[0-~]?"
     r"|(?P<move>[\r\b])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 _PLAIN_LINE_ENDS = re.compile(r"(?<!\r)\r+\n")  # from a run's beginning only, or long runs cost their square
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[PX^_\]][^\x07\n\x18\x1a\x1b]*\x1b?|[ -/]*)?\Z")
 _MOVES_TO_A_LINE = frozenset("ABEFHSTdef")
+_MAX_DIGITS = 9
 
 
-def clean(data: bytes) -> str:
+def plain_text(data: bytes) -> str:
     """Return what was written as plain text, lines ended by a line feed alone; never fails."""
-    text = _PLAIN_LINE_ENDS.sub("\n", data.decode("utf-8", "replace"))
+    text = data.decode("utf-8", "replace")
     if _SEQUENCE.search(text) is None:
         return text
-    return "\n".join(_clean_line(line) for line in text.split("\n"))
+    text = _PLAIN_LINE_ENDS.sub("\n", text)
+    return "\n".join(_plain_line(line) for line in text.split("\n"))
 
 
-def unfinished_bytes(data: bytes) -> int:
-    """Return how many bytes at the end are the beginning of a sequence or character whose rest is to come."""
-    tail = data[-_LONGEST_UNFINISHED:]
-    begin = tail.rfind(b"\x1b")
-    # The end mark of a string is an escape itself: "ESC ] text ESC" is one sequence.
-    for start in (tail.rfind(b"\x1b", 0, max(begin, 0)), begin):
-        if start >= 0 and _UNFINISHED.match(tail, start):
-            return len(tail) - start
-    for length in (1, 2, 3):
-        if length <= len(tail) and tail[-length] >= 0xC0:  # noqa: PLR2004 - a leading byte of UTF-8
-            return length if length < _char_bytes(tail[-length]) else 0
-    return 0
-
-
-def _char_bytes(lead: int) -> int:
-    return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4 if lead < 0xF8 else 1  # noqa: PLR2004 - UTF-8's leading bytes
-
-
-def _clean_line(line: str) -> str:
+def _plain_line(line: str) -> str:
     if _SEQUENCE.search(line) is None:
         return line
     written = _Line()
@@ -131,4 +111,4 @@ class _Line:
 
 
 def _count(args: str) -> int:
-    return min(max(int(args), 1), MAX_COLUMN) if args.isdecimal() and len(args) <= 9 else 1  # noqa: PLR2004 - digits
+    return min(max(int(args), 1), MAX_COLUMN) if args.isdecimal() and len(args) <= _MAX_DIGITS else 1

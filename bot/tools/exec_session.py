@@ -6,7 +6,6 @@ Where a command may run is decided in `bot/shell/`, which sessions there are and
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,9 @@ from bot.messages import Replay, Risk
 from bot.shell.keys import KEY_NAMES, UnknownKeyError, key_bytes
 from bot.shell.launch import LaunchRefused
 from bot.shell.programs import TerminalProgram
-from bot.shell.reading import MAX_OUTPUT_CHARS
+from bot.shell.run import DEFAULT_OUTPUT_CHARS, MAX_OUTPUT_CHARS, not_started
 from bot.shell.sessions import (
+    TITLE_CHARS,
     ExecSession,
     ExecSessions,
     NoSessionError,
@@ -30,8 +30,9 @@ from bot.toolkit.chat_files import one_line
 from bot.toolkit.context import RequestContext, ToolContext, current_request
 from bot.toolkit.measure import shorten
 from bot.toolkit.schema import ArraySchema, IntegerSchema, StringSchema, tool_parameters_schema
+from bot.tools.exec import SHELLS, default_shell
 
-DEFAULT_YIELD_MS = 2_000
+DEFAULT_YIELD_MS = 1_000
 MAX_YIELD_MS = 120_000
 DEFAULT_WAIT_S = 30
 MAX_WAIT_S = 120
@@ -42,8 +43,6 @@ MAX_COLS, MAX_ROWS = 500, 200
 _SPARE_S = 30.0  # for the launch and the end of a program, beyond what a call waits by itself
 
 _MAX_REGEX_CHARS = 1_000
-_TITLE_CHARS = 60
-_BASH = "/bin/bash"
 _SIZE = TerminalSize()
 
 Found = Callable[[str], bool]
@@ -67,7 +66,7 @@ class BadCallError(Exception):
             max_length=MAX_TEXT_CHARS,
         ),
         working_dir=StringSchema("start: folder, relative to this chat's folder (default '.').", min_length=1),
-        shell=StringSchema("start: the shell (default bash, or sh where there is none).", min_length=1, max_length=64),
+        shell=StringSchema("start: the shell (default bash where there is one).", enum=SHELLS),
         cols=IntegerSchema(
             description="start, resize: width in characters (default 120).", minimum=1, maximum=MAX_COLS
         ),
@@ -97,9 +96,9 @@ class BadCallError(Exception):
         ),
         max_output_chars=IntegerSchema(
             description=f"Characters of output at most, half from the beginning, half from the end "
-            f"(default {MAX_OUTPUT_CHARS}).",
+            f"(default {DEFAULT_OUTPUT_CHARS}).",
             minimum=100,
-            maximum=100_000,
+            maximum=MAX_OUTPUT_CHARS,
         ),
         required=["action"],
         additional_properties=False,
@@ -121,7 +120,8 @@ class ExecSessionTool(Tool):
     description = (
         "Run a program on a terminal that lives on between calls: a shell, a REPL, a server, anything interactive. "
         "start gives a session_id; send types text and presses keys (['enter'] after a line, ['ctrl-c'] to "
-        "interrupt); every answer has only the output that is new. Terminate what is no longer needed. For one "
+        "interrupt); every answer has only the output that is new, and of long output the beginning and the end. "
+        "Terminate what is no longer needed. For one "
         "command that ends by itself use exec."
     )
     _scopes = frozenset({"core", "subagent"})
@@ -167,7 +167,7 @@ class ExecSessionTool(Tool):
         return float(params.get("yield_time_ms", DEFAULT_YIELD_MS)) / 1_000 + _SPARE_S
 
     async def execute(
-        self, *, action: str, max_output_chars: int = MAX_OUTPUT_CHARS, session_id: str = "", **params: Any
+        self, *, action: str, max_output_chars: int = DEFAULT_OUTPUT_CHARS, session_id: str = "", **params: Any
     ) -> ToolResult:
         """See the class."""
         request = current_request()
@@ -182,8 +182,9 @@ class ExecSessionTool(Tool):
                 session = self._session(request, session_id)
                 session.touch()
                 note = await self._actions[action](session, **params)
-        except LaunchRefused as error:
-            return ToolResult.refused(str(error)) if error.is_wall else ToolResult.error(str(error))
+        except (LaunchRefused, OSError) as error:
+            self.unavailable = self._shell.unavailable  # a trial of the sandbox may have shown it now
+            return not_started(error)
         except (SessionError, UnknownKeyError, BadCallError) as error:
             return ToolResult.error(f"{action}: {error}.")
         return ToolResult(self._report(session, note, max_output_chars))
@@ -200,10 +201,10 @@ class ExecSessionTool(Tool):
         **_: Any,
     ) -> ExecSession:
         size = TerminalSize(cols=cols, rows=rows)
-        program = shell or (_BASH if await asyncio.to_thread(os.access, _BASH, os.X_OK) else "sh")
+        program = shell or await asyncio.to_thread(default_shell)
         argv = [program, "-c", command] if command else [program]
         launch = await self._shell.prepare(request, argv, cwd=working_dir)
-        title = one_line(" ".join((command or argv[0]).split()), _TITLE_CHARS)
+        title = one_line(" ".join((command or argv[0]).split()), TITLE_CHARS)
 
         async def begin(on_output: Callable[[], None]) -> Program:
             return await TerminalProgram.start(self._shell, launch, size, on_output)
@@ -266,10 +267,10 @@ class ExecSessionTool(Tool):
 
     def _report(self, session: ExecSession, note: str, limit_chars: int) -> str:
         """Tell the state and what is new; after the end the session is gone with this."""
-        reading = session.read()
+        reading = session.read(limit_chars)
         self._sessions.forget(session)
         first = f"Session {session.id} ({session.title}) {reading.state()}. {note}".rstrip()
-        return f"{first}\n\n{reading.output(limit_chars) or '(no new output)'}"
+        return f"{first}\n\n{reading.text or '(no new output)'}"
 
     def _list(self, request: RequestContext) -> str:
         own = self._sessions.of(request.session_key)

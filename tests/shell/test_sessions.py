@@ -236,7 +236,7 @@ async def test_words_are_found_at_the_beginning_and_at_the_end_of_much_output(ct
     await shows(session, "needle")
     session = await begin(ctx, "seq 1 200000; echo needle; cat")
     await shows(session, "needle")
-    assert session.read().cut_bytes > 0
+    assert "bytes left out" in session.read().text
 
 
 async def test_a_reading_waits_for_output_to_pause_but_not_longer_than_it_may(ctx: ToolContext) -> None:

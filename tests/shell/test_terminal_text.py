@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.shell.keys import KEYS, UnknownKeyError, key_bytes
-from bot.shell.terminal_text import MAX_COLUMN, clean, unfinished_bytes
-from bot.shell.unread import Taken, UnreadOutput
+from bot.shell.output import HeadTail
+from bot.shell.terminal_text import MAX_COLUMN, plain_text
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ from bot.shell.unread import Taken, UnreadOutput
         (b"abc\x1b[1Gx", "xbc"),
         (b"\x1b[2J\x1b[Htop\x1b[5;1Hfifth\x1b[9;20Hright", "top\nfifth\nright"),
         (b"bell\x07 nul\x00 del\x7f", "bell nul del"),
-        (b"\xc2\x9b31mC1\xc2\x85", "31mC1"),
+        (b"\xc2\x9b31mC1\xc2\x85", "C1"),
         (b"caf\xc3\xa9 \xff\xfe \xe4\xbd\xa0", "café \ufffd\ufffd 你"),
         (b"\r\r\n\r\n", "\n\n"),
         (b"cut \x1b[", "cut "),
-        (b"\x1b]0;no end\nnext", "\nnext"),
-        (b"\x1b]0;title that was \x1b[1mbroken off", "broken off"),
+        (b"\x1b]0;no end\nnext", "0;no end\nnext"),
+        (b"\x1b]0;title that was \x1b[1mbroken off", "0;title that was broken off"),
         (b"x\x1b[999999999999999C.", "x ."),
     ],
 )
 def test_control_sequences_are_applied_within_a_line_or_left_out(written: bytes, read: str) -> None:
-    assert clean(written) == read
+    assert plain_text(written) == read
 
 
 def test_a_move_to_the_right_is_bounded() -> None:
-    assert len(clean(b"\x1b[999999C" * 1_000 + b"x")) == MAX_COLUMN + 1
+    assert len(plain_text(b"\x1b[999999C" * 1_000 + b"x")) == MAX_COLUMN + 1
 
 
 _PIECES = st.sampled_from(
@@ -67,12 +67,11 @@ _PIECES = st.sampled_from(
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.binary(max_size=2_000), st.lists(_PIECES, max_size=200).map(b"".join)))
 def test_arbitrary_bytes_become_bounded_text_without_controls(data: bytes) -> None:
-    text = clean(data)
+    text = plain_text(data)
     allowed = {"\n", "\t"}
     assert all(unicodedata.category(char) != "Cc" or char in allowed for char in text)
     assert len(text) <= len(data) * 3 + (MAX_COLUMN + 1) * (data.count(b"\x1b[") + 1)
     text.encode()
-    assert 0 <= unfinished_bytes(data) <= min(len(data), 4_096)
 
 
 @settings(max_examples=300, deadline=None)
@@ -85,23 +84,11 @@ def test_what_is_taken_in_two_parts_reads_as_in_one_where_the_cut_is_within_a_se
     for final in b"KGCDHABEFdefST":
         data = data.replace(bytes([final]), b"m")
     cut = draws.draw(st.integers(0, len(data)))
-    kept = unfinished_bytes(data[:cut])
-    first, rest = data[: cut - kept], data[cut - kept :]
-    assert clean(first) + clean(rest) == clean(data)
-
-
-@pytest.mark.parametrize(
-    ("data", "count"),
-    [
-        (b"", 0), (b"plain", 0), (b"x\x1b", 1), (b"x\x1b[", 2), (b"x\x1b[1;3", 5), (b"x\x1b[1m", 0),
-        (b"x\x1b]0;tit", 7),
-        (b"\x1b]0;t\x1b", 6), (b"\x1b]0;t\x07", 0), (b"a\xc3", 1), (b"a\xc3\xa9", 0), (b"a\xe4\xbd", 2),
-        (b"a\xf0\x9f\x98", 3),
-        (b"a\xff", 0), (b"\xa9\xa9", 0), (b"\x1b]" + b"x" * 5_000, 0),
-    ],
-)  # fmt: skip
-def test_the_beginning_of_a_sequence_waits_for_its_rest(data: bytes, count: int) -> None:
-    assert unfinished_bytes(data) == count
+    output = HeadTail()
+    output.write(data[:cut])
+    first = output.take()
+    output.write(data[cut:])
+    assert first + output.text() == plain_text(data)
 
 
 @pytest.mark.parametrize(
@@ -110,40 +97,8 @@ def test_the_beginning_of_a_sequence_waits_for_its_rest(data: bytes, count: int)
 def test_time_is_linear_in_the_size(piece: bytes) -> None:
     data = piece * (256 * 1024 // len(piece))
     started = time.process_time()
-    clean(data)
-    unfinished_bytes(data)
+    plain_text(data)
     assert time.process_time() - started < 5  # a quadratic pass would take minutes
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.binary(max_size=40), max_size=60), st.integers(1, 30), st.integers(1, 30))
-def test_unread_output_is_its_head_and_its_tail_and_the_count_between(
-    chunks: list[bytes], head: int, tail: int
-) -> None:
-    unread = UnreadOutput(head_bytes=head, tail_bytes=tail)
-    for chunk in chunks:
-        unread.add(chunk)
-        assert len(unread) <= head + 2 * tail
-    whole = b"".join(chunks)
-    peeked = unread.peek()
-    taken = unread.take()
-    assert peeked == taken
-    assert len(unread) == 0
-    if len(whole) <= head + tail:
-        assert (taken.head, taken.cut_bytes, taken.tail) == (whole, 0, b"")
-    elif taken.cut_bytes:
-        assert taken.head == whole[:head]
-        assert taken.tail == whole[-tail:]
-        assert taken.cut_bytes == len(whole) - head - tail
-
-
-def test_what_is_kept_back_is_read_next_time() -> None:
-    unread = UnreadOutput(head_bytes=3, tail_bytes=3)
-    unread.add(b"later")
-    assert unread.take(keep_back=2).head == b"lat"
-    unread.add(b"lier on")
-    assert unread.take(keep_back=1) == Taken(head=b"erl", cut_bytes=3, tail=b" o")
-    assert unread.take().head == b"n"
 
 
 def test_the_keys_are_those_of_terminfo() -> None:

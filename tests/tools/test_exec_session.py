@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 from collections.abc import AsyncIterator
@@ -81,14 +80,15 @@ async def test_the_sandbox_is_the_same_as_for_every_command(tmp_path: Path) -> N
         chat = Chat(ToolDesk(ctx), request_context("5", role=Role.OWNER))
         root = chat.desk.root(request_context("5"))
         _, answer = await chat.start(
-            f"test -t 0 && echo terminal; cat {tmp_path}/secret; env; echo mine > mine.txt; ls /proc | grep -c '^[0-9]'",
+            f"test -t 0 && echo terminal; cat {tmp_path}/secret; env; echo mine > mine.txt",
             yield_time_ms=20_000,
         )
     assert "terminal\n" in answer
     assert "outside" not in answer
     assert (root / "mine.txt").read_text() == "mine\n"
-    assert not set(re.findall(r"^(\w+)=", answer, re.M)) & (set(os.environ) - {"HOME", "PATH", "PWD", "LANG", "TERM"}) - {
-        "SHLVL", "_", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "PAGER", "HISTFILE",
+    names = set(re.findall(r"^(\w+)=", answer, re.MULTILINE))
+    assert names <= {
+        "HOME", "PATH", "PWD", "OLDPWD", "LANG", "TERM", "PAGER", "HISTFILE", "USER", "LOGNAME", "TMPDIR", "SHLVL", "_",
     }  # fmt: skip
 
 
@@ -167,7 +167,8 @@ async def test_what_an_action_lacks_is_told(chat: Chat, params: dict[str, Any], 
     "params",
     [
         {}, {"action": "open"}, {"action": "start", "cols": 0}, {"action": "start", "command": ""},
-        {"action": "wait_for", "timeout_s": 121}, {"action": "poll", "yield_time_ms": 120_001}, {"action": "poll", "id": "x"},
+        {"action": "wait_for", "timeout_s": 121}, {"action": "poll", "yield_time_ms": 120_001},
+        {"action": "poll", "id": "x"},
         {"action": "poll", "max_output_chars": 100_001}, {"action": "send", "text": "x" * 20_001},
         {"action": "send", "keys": ["up"] * 65}, {"action": "start", "shell": "/bin/evil"},
     ],
@@ -213,9 +214,10 @@ async def test_another_chat_cannot_list_read_write_or_end_a_session(desk: ToolDe
     for request in others:
         other = Chat(desk, request)
         assert await other.call("list") == "This chat has no sessions."
-        for action, params in {
+        tries: dict[str, dict[str, Any]] = {
             "send": {"text": "x"}, "poll": {}, "wait_for": {"text": "x"}, "resize": {"cols": 5}, "terminate": {},
-        }.items():  # fmt: skip
+        }  # fmt: skip
+        for action, params in tries.items():
             result = await other.call(action, session_id=session, **params)
             assert result.is_error
             assert result.startswith(f"{action}: this chat has no session '{session}'")
@@ -254,7 +256,7 @@ async def test_output_is_cut_in_the_middle_and_says_how_much(chat: Chat) -> None
     output = answer.partition("\n\n")[2]
     assert output.startswith("1\n2\n3\n")
     assert output.endswith("2999\n3000\n")
-    assert re.search(r"\n\[\.\.\. 12,893 characters left out; ", output)
+    assert re.search(r"\n\[\.\.\. 12,893 characters left out ", output)
     _, plain = await chat.start("seq 1 3000; sleep 0.3", yield_time_ms=20_000)
     assert len(plain.partition("\n\n")[2]) < 10_200
 
@@ -264,7 +266,7 @@ async def test_endless_output_is_bounded_in_the_answer_and_in_memory(chat: Chat)
     for _ in range(3):
         answer = await chat.call("poll", yield_time_ms=300)
         assert len(answer) < 10_300
-        assert re.search(r"about [\d,]{7,} bytes left out", answer)
+        assert re.search(r"[\d,]{7,} bytes left out", answer)
 
 
 async def test_control_sequences_and_broken_bytes_never_reach_the_model(chat: Chat) -> None:
