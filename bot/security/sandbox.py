@@ -51,8 +51,8 @@ class Walls:
     """What is the same for every command of an installation.
 
     `bwrap` is the program, `abilities` the options that this machine's bubblewrap was found to support.
-    `read_only` and `writable` are folders outside of the workspace that every command sees; `hidden` ones stay
-    empty even if one of those, or a system folder, contains them.
+    `read_only` and `writable` are folders outside of the workspace that every command sees. `hidden` are folders
+    within them, by their path inside, that stay empty but for what of the chat's own lies in them.
     """
 
     bwrap: str
@@ -145,24 +145,21 @@ def _system(walls: Walls) -> list[str]:
 def _chosen_folders(walls: Walls, programs: Sequence[Path]) -> list[str]:
     """Return the configured folders, and the covers of what they must not bring along."""
     options: list[str] = []
-    shown = [Path(name) for name in SYSTEM_FOLDERS]
     for kind, folders in (
         ("--ro-bind-try", (*map(Path, walls.path), *programs, *walls.read_only)),
         ("--bind-try", walls.writable),
     ):
         for folder in folders:
-            if str(folder) in _UNBINDABLE or _is_below(folder, SYSTEM_FOLDERS):
-                continue
-            options += [kind, str(folder), str(folder)]
-            shown.append(folder)
+            if is_bindable(folder):
+                options += [kind, str(folder), str(folder)]
     for hidden in walls.hidden:
-        if any(hidden.is_relative_to(folder) for folder in shown):
-            options += ["--tmpfs", str(hidden)]
+        options += ["--tmpfs", str(hidden)]
     return options
 
 
-def _is_below(folder: Path, roots: Iterable[str]) -> bool:
-    return any(folder.is_relative_to(root) for root in roots)
+def is_bindable(folder: Path) -> bool:
+    """Whether a configured folder is bound: not what would open the whole machine, or is there already."""
+    return str(folder) not in _UNBINDABLE and not any(folder.is_relative_to(root) for root in SYSTEM_FOLDERS)
 
 
 def _chat(view: WorkspaceView) -> list[str]:

@@ -12,13 +12,13 @@ import re
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.config import ToolsConfig
 from bot.messages import ChatType, Role
-from bot.security.sandbox import Walls, command_environment, path_folders, sandbox_command
+from bot.security.sandbox import SYSTEM_FOLDERS, Walls, command_environment, is_bindable, path_folders, sandbox_command
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.shell.detection import Detection, detect, find_bwrap
 from bot.shell.launch import Launch, LaunchRefused, ProcessLimits, check_arguments
@@ -108,7 +108,6 @@ class Shell:
                     path=tuple(folder for folder in section.path.split(":") if folder),
                     read_only=tuple(self._config.files.extra_read),
                     writable=tuple(self._config.files.extra_write),
-                    hidden=(self._data_dir,),
                 )
             problem = found.problem
             if section.sandbox == "bubblewrap":
@@ -141,6 +140,9 @@ class Shell:
         walls = await self._walls(request)
         view = self._files.view(request)
         folder = await asyncio.to_thread(_enter, view, cwd)
+        if walls is not None:
+            hidden = await asyncio.to_thread(_hidden, self._data_dir, walls, programs)
+            walls = replace(walls, hidden=hidden)
         env = command_environment(view.root, path_folders(self._config.exec))
         if walls is None:
             plain = tuple(argv)
@@ -247,6 +249,18 @@ def _make_mount_points(view: WorkspaceView) -> None:
                 raise PathRefused(f"{name}: a file or link in the chat's folder stands in the way of {name}/")
     finally:
         os.close(root)
+
+
+def _hidden(data_dir: Path, walls: Walls, programs: Sequence[Path]) -> tuple[Path, ...]:
+    """Return where in the sandbox the bot's own data would be seen through folders that contain it."""
+    real = data_dir.resolve()
+    shown = [Path(name) for name in SYSTEM_FOLDERS]
+    shown += filter(is_bindable, (*map(Path, walls.path), *programs, *walls.read_only, *walls.writable))
+    found: dict[Path, None] = {}
+    for folder in shown:
+        with suppress(OSError, ValueError):  # missing, or not above it
+            found[folder / real.relative_to(folder.resolve())] = None
+    return tuple(found)
 
 
 def _kernel() -> tuple[int, ...]:
