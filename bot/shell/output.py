@@ -9,7 +9,7 @@ from bot.shell.terminal_text import plain_text
 __all__ = ["HeadTail", "plain_text"]
 
 _UNFINISHED = re.compile(
-    rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,16}|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]{0,4})?"
+    rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,16}|[\]PX^_][^\x07\n\x18\x1a\x1b]{0,4096}\x1b?|[ -/]{0,4})?"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
 _LONGEST_UNFINISHED = 4_200

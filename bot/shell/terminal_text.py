@@ -37,9 +37,9 @@ _MAX_DIGITS = 9
 def plain_text(data: bytes) -> str:
     """Return what was written as plain text, lines ended by a line feed alone; never fails."""
     text = data.decode("utf-8", "replace")
+    text = _PLAIN_LINE_ENDS.sub("\n", text)
     if _SEQUENCE.search(text) is None:
         return text
-    text = _PLAIN_LINE_ENDS.sub("\n", text)
     return "\n".join(_plain_line(line) for line in text.split("\n"))
 
 

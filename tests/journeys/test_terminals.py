@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
+from tests.support.commands import needs_bwrap
 from tests.support.leftovers import alive, sleeper, until_alive, until_gone
 from tests.support.service import Service
 
 WALLS = [
-    pytest.param({}, id="sandbox", marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")),
+    pytest.param({}, id="sandbox", marks=needs_bwrap),
     pytest.param({"sandbox": "off", "unsandboxed": True}, id="open"),
 ]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bot.config import ExecSection, ToolsConfig
+from bot.config import ToolsConfig
 from bot.messages import Role
 from bot.shell.programs import TerminalProgram
 from bot.shell.reading import Reading, SessionEnd
@@ -28,13 +25,13 @@ from bot.shell.sessions import (
 from bot.shell.terminal import TerminalSize
 from bot.toolkit.context import ToolContext
 from tests.support.clock import FakeClock
+from tests.support.commands import UNSANDBOXED, open_descriptors
 from tests.support.contexts import request_context, tool_context
-from tests.support.leftovers import alive, descriptors, sleeper, until_alive, until_gone
+from tests.support.leftovers import alive, sleeper, until_alive
 
 PATIENCE_S = 20.0
-ROOT = Path(__file__).parents[2]
 OWNER = request_context("111", role=Role.OWNER)
-OPEN = ToolsConfig(exec=ExecSection(sandbox="off", unsandboxed=True))
+OPEN = ToolsConfig(exec=UNSANDBOXED)
 ME, OTHER = "telegram:111", "telegram:222"
 
 
@@ -259,10 +256,10 @@ async def test_thirty_sessions_leave_no_descriptor_no_task_and_no_process(ctx: T
         ctx.room.sessions.forget(session)
 
     await one()
-    before, tasks = descriptors(), len(asyncio.all_tasks())
+    before, tasks = open_descriptors(), len(asyncio.all_tasks())
     for _ in range(5):
         await asyncio.gather(*(one() for _ in range(6)))
-    assert descriptors() == before
+    assert open_descriptors() == before
     assert len(asyncio.all_tasks()) == tasks
     assert alive(sleep) == []
 
@@ -280,34 +277,3 @@ async def test_closing_ends_all_sessions_and_lets_none_begin(ctx: ToolContext) -
     with pytest.raises(TooManySessionsError, match="shutting down"):
         await begin(ctx, "cat")
     await ctx.room.close()
-
-
-@pytest.mark.parametrize("sandbox", ["auto", "off"])
-async def test_kill_9_of_the_bot_leaves_no_process_of_its_sessions(tmp_path: Path, sandbox: str) -> None:
-    sleep = sleeper()
-    script = f"trap '' HUP TERM INT; (setsid sh -c '({sleep} &) ; {sleep}' &); nohup {sleep} & cat"
-    program = f"""
-import asyncio
-from pathlib import Path
-from bot.config import ExecSection, ToolsConfig
-from bot.messages import Role
-from tests.support.contexts import ToolDesk, request_context, tool_context
-
-async def main():
-    config = ToolsConfig(exec=ExecSection(sandbox={sandbox!r}, unsandboxed=True))
-    async with tool_context(Path({str(tmp_path)!r}), config=config) as ctx:
-        owner = request_context("111", role=Role.OWNER)
-        print(await ToolDesk(ctx).call(owner, "exec_session", action="start", command={script!r}), flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-    bot = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    try:
-        await until_alive(sleep, 3)
-    finally:
-        bot.send_signal(signal.SIGKILL)
-        await bot.wait()
-    await until_gone(sleep)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,21 +12,20 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from bot.config import ExecSection, ToolsConfig
+from bot.config import ToolsConfig
 from bot.messages import Role
 from bot.shell.programs import TerminalProgram
 from bot.shell.sessions import SessionInputError
 from bot.shell.terminal import MAX_UNWRITTEN_BYTES, InputFullError, Terminal, TerminalSize
 from bot.toolkit.context import ToolContext
+from tests.support.commands import UNSANDBOXED, needs_bwrap, open_descriptors
 from tests.support.contexts import request_context, tool_context
-from tests.support.leftovers import alive, descriptors, sleeper, until_alive
+from tests.support.leftovers import alive, sleeper, until_alive
 
 PATIENCE_S = 20.0
 OWNER = request_context("111", role=Role.OWNER)
-OPEN = ToolsConfig(exec=ExecSection(sandbox="off", unsandboxed=True))
-SANDBOXED = pytest.param(
-    ToolsConfig(), id="sandbox", marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-)
+OPEN = ToolsConfig(exec=UNSANDBOXED)
+SANDBOXED = pytest.param(ToolsConfig(), id="sandbox", marks=needs_bwrap)
 
 
 class Screen:
@@ -186,15 +184,15 @@ async def test_all_output_up_to_the_end_is_there(ctx: ToolContext) -> None:
 async def test_thirty_programs_leave_no_descriptor_and_no_terminal(ctx: ToolContext) -> None:
     async with started(ctx, "true") as screen:
         await screen.ends()
-    before = descriptors()
+    before = open_descriptors()
     for number in range(30):
         async with started(ctx, "cat" if number % 2 else "echo x; exit 1") as screen:
             pass
-    assert descriptors() == before
+    assert open_descriptors() == before
 
 
 async def test_a_terminal_is_closed_twice_without_harm_and_takes_no_more() -> None:
-    before = descriptors()
+    before = open_descriptors()
     terminal = Terminal(TerminalSize(), lambda: None)
     terminal.write(b"to nobody")
     with pytest.raises(InputFullError):
@@ -204,7 +202,7 @@ async def test_a_terminal_is_closed_twice_without_harm_and_takes_no_more() -> No
     terminal.write(b"later")
     terminal.resize(TerminalSize())
     assert terminal.closed
-    assert descriptors() == before
+    assert open_descriptors() == before
 
 
 def test_a_terminal_works_in_the_loop_that_the_service_uses(tmp_path: Path) -> None:

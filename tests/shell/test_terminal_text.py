@@ -52,6 +52,16 @@ def test_control_sequences_are_applied_within_a_line_or_left_out(written: bytes,
     assert plain_text(written) == read
 
 
+def test_text_after_a_string_that_never_ends_is_not_kept_back() -> None:
+    output = HeadTail()
+    output.write(b"\x1b]0;no end\nnext")
+    assert output.take() == "0;no end\nnext"
+    output.write(b"\x1b]0;a ti")
+    assert output.take() == ""
+    output.write(b"tle\x07.")
+    assert output.take() == "."
+
+
 def test_a_move_to_the_right_is_bounded() -> None:
     assert len(plain_text(b"\x1b[999999C" * 1_000 + b"x")) == MAX_COLUMN + 1
 

@@ -13,12 +13,14 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from bot.clock import SystemClock
 from bot.config import ToolsConfig
 from bot.config.tools import CliAppSection, ExecSection
 from bot.messages import ChatType, Role
 from bot.security.sandbox import path_folders
 from bot.shell.detection import detect, find_bwrap
 from bot.shell.launch import ProcessLimits
+from bot.shell.sessions import ExecSessions
 from bot.shell.shell import Shell
 from bot.toolkit.base import ToolResult
 from bot.toolkit.chat_files import ChatFiles
@@ -51,7 +53,8 @@ class Commands:
     def __init__(self, folder: Path, config: ToolsConfig, bwrap: str | None, limits: ProcessLimits | None) -> None:
         self.files = ChatFiles(folder / "workspace")
         self.shell = Shell(config, files=self.files, data_dir=folder, bwrap=bwrap, limits=limits)
-        self.exec = ExecTool(self.shell, timeout_s=config.exec.timeout_s, network=config.exec.network)
+        self.sessions = ExecSessions(SystemClock())
+        self.exec = ExecTool(self.shell, self.sessions, timeout_s=config.exec.timeout_s, network=config.exec.network)
         self.apps = RunCliAppTool(
             self.shell, config.cli_apps, folders=path_folders(config.exec), timeout_s=config.exec.timeout_s
         )
@@ -90,6 +93,7 @@ async def commands(
     try:
         yield made
     finally:
+        await made.sessions.close()
         await made.shell.close()
     assert psutil.Process().children() == []
 

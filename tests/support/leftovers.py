@@ -40,8 +40,3 @@ async def until_gone(words: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while alive(words):
             await asyncio.sleep(0.02)
-
-
-def descriptors() -> int:
-    """Return how many descriptors this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from bot.config import ExecSection, ToolsConfig
+from bot.config import ToolsConfig
 from bot.messages import ChatType, Replay, Risk, Role
 from bot.toolkit.base import ToolResult
 from bot.toolkit.context import RequestContext
 from bot.toolkit.results import ADVICE
 from tests.support.clock import FakeClock
+from tests.support.commands import UNSANDBOXED, needs_bwrap
 from tests.support.contexts import ToolDesk, request_context, tool_context
 from tests.support.engine import OWNER as RIG_OWNER
 from tests.support.engine import calls, rig, said, tool_texts
 from tests.support.leftovers import alive, sleeper, until_alive, until_gone
 from tests.support.providers import ScriptedProvider
 
-OPEN = ToolsConfig(exec=ExecSection(sandbox="off", unsandboxed=True))
+OPEN = ToolsConfig(exec=UNSANDBOXED)
 ME = request_context("111", role=Role.OWNER, sender_id="111")
-needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 
 
 class Chat:

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from bot.config import ExecSection, ToolsConfig
+from bot.config import ToolsConfig
 from bot.messages import Role
 from bot.toolkit.base import ToolResult
 from bot.toolkit.context import set_request
+from tests.support.commands import UNSANDBOXED, open_descriptors
 from tests.support.contexts import ToolDesk, request_context, tool_context
-from tests.support.leftovers import alive, descriptors, sleeper, until_alive, until_gone
+from tests.support.leftovers import alive, sleeper, until_alive, until_gone
 
-OPEN = ToolsConfig(exec=ExecSection(sandbox="off", unsandboxed=True))
+OPEN = ToolsConfig(exec=UNSANDBOXED)
 ME = request_context("111", role=Role.OWNER)
 OTHER = request_context("222", role=Role.OWNER)
 
@@ -131,10 +132,10 @@ async def test_thirty_background_commands_leave_no_descriptor_and_no_task(desk: 
         await desk.call(ME, "exec_session", action="terminate", session_id=session)
 
     await one()
-    before, tasks = descriptors(), len(asyncio.all_tasks())
+    before, tasks = open_descriptors(), len(asyncio.all_tasks())
     for _ in range(6):
         await asyncio.gather(*(one() for _ in range(5)))
-    assert descriptors() == before
+    assert open_descriptors() == before
     assert len(asyncio.all_tasks()) == tasks
 
 
