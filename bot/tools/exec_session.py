@@ -14,7 +14,7 @@ from bot.messages import Replay, Risk
 from bot.shell.keys import KEY_NAMES, UnknownKeyError, key_bytes
 from bot.shell.launch import LaunchRefused
 from bot.shell.programs import TerminalProgram
-from bot.shell.run import DEFAULT_OUTPUT_CHARS, MAX_OUTPUT_CHARS, not_started
+from bot.shell.run import DEFAULT_OUTPUT_CHARS, END_MARGIN_S, MAX_OUTPUT_CHARS, not_started
 from bot.shell.sessions import (
     TITLE_CHARS,
     ExecSession,
@@ -40,8 +40,6 @@ MAX_WAIT_S = 120
 
 MAX_TEXT_CHARS = 20_000
 MAX_COLS, MAX_ROWS = 500, 200
-_SPARE_S = 30.0  # for the launch and the end of a program, beyond what a call waits by itself
-
 _MAX_REGEX_CHARS = 1_000
 _SIZE = TerminalSize()
 
@@ -108,12 +106,16 @@ class ExecSessionTool(Tool):
     """Runs a program on a real terminal that lives on between calls.
 
     Parameters: action (start, send, poll, wait_for, resize, terminate, list); session_id; for start command,
-    working_dir, shell, cols (1-500), rows (1-200); for send text (at most 20,000 characters) and keys; for
-    wait_for text or regex and timeout_s (at most 120); yield_time_ms (at most 120,000); max_output_chars (10,000,
-    head and tail). Result: the state of the session, with the exit code when it has ended, and the output since
-    the last look as plain text. Limits: 8 live sessions of all chats; one that its chat does not use for 30 min
-    is ended; a chat sees its own only. Errors: no such session, too many sessions, unknown key, bad pattern, input
-    that the program does not read. Refused: commands that may not run here.
+    working_dir, shell (bash or sh), cols (1-500, default 120), rows (1-200, default 32); for send text (at most
+    20,000 characters) and keys; for wait_for text or regex and timeout_s (1-120, default 30); yield_time_ms (0-120,000,
+    default 1,000); max_output_chars (100-100,000; default 10,000).
+    Result: the state of the session, with the exit code when it has ended, and the output since the last look as plain
+    text, the first and last part if that is too long; after the end it is told once and the session is gone.
+    Limits: 8 live sessions of all chats; one that its chat does not use for 30 min is ended; a chat sees its own only,
+    also commands that `exec` left in the background; 64 KiB of input may wait for a program to read it, and a terminal
+    in line mode takes lines of at most 4,095 bytes.
+    Errors: no such session, too many sessions, unknown key, bad pattern, input that the program does not read.
+    Refused: as `exec`.
     """
 
     name = "exec_session"
@@ -121,8 +123,7 @@ class ExecSessionTool(Tool):
         "Run a program on a terminal that lives on between calls: a shell, a REPL, a server, anything interactive. "
         "start gives a session_id; send types text and presses keys (['enter'] after a line, ['ctrl-c'] to "
         "interrupt); every answer has only the output that is new, and of long output the beginning and the end. "
-        "Terminate what is no longer needed. For one "
-        "command that ends by itself use exec."
+        "Terminate what is no longer needed. For one command that ends by itself use exec."
     )
     _scopes = frozenset({"core", "subagent"})
     risk = Risk.EXECUTE
@@ -163,8 +164,8 @@ class ExecSessionTool(Tool):
     def time_limit_s(self, params: dict[str, Any]) -> float:
         """See `Tool.time_limit_s`: what the call waits by itself, and some more."""
         if params.get("action") == "wait_for":
-            return float(params.get("timeout_s", DEFAULT_WAIT_S)) + _SPARE_S
-        return float(params.get("yield_time_ms", DEFAULT_YIELD_MS)) / 1_000 + _SPARE_S
+            return float(params.get("timeout_s", DEFAULT_WAIT_S)) + END_MARGIN_S
+        return float(params.get("yield_time_ms", DEFAULT_YIELD_MS)) / 1_000 + END_MARGIN_S
 
     async def execute(
         self, *, action: str, max_output_chars: int = DEFAULT_OUTPUT_CHARS, session_id: str = "", **params: Any

@@ -45,6 +45,13 @@ class Chat:
         assert found, result
         return found[1], result
 
+    async def types(self, text: str = "", *keys: str, until: str) -> str:
+        """Type, wait until the output has a pattern that is not in what is typed, and return the output."""
+        sent = await self.call("send", text=text, keys=list(keys), yield_time_ms=0)
+        result = await self.call("wait_for", regex=until, timeout_s=30)
+        assert "It was found." in result, sent + result
+        return result
+
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[ToolDesk]:
@@ -60,12 +67,13 @@ def chat(desk: ToolDesk) -> Chat:
 async def test_a_shell_lives_on_between_calls_and_each_answer_has_only_what_is_new(chat: Chat) -> None:
     session, first = await chat.start(shell="sh")
     assert f"Session {session} (sh) is running." in first
-    await chat.call("send", text="cd /usr; x=40", keys=["enter"])
-    answer = await chat.call("send", text="echo $PWD $((x+2))", keys=["enter"])
-    assert "/usr 42\n" in answer
+    await chat.types("cd /usr; x=40; echo un$((x))til", "enter", until="un40til")
+    answer = await chat.types("echo $PWD $((x+2))", "enter", until="/usr 42\n")
     assert "cd /usr" not in answer
+    await chat.types("", "enter", until=r"\S")
     assert (await chat.call("poll", yield_time_ms=0)).endswith("(no new output)")
-    last = await chat.call("send", text="exit 3", keys=["enter"])
+    await chat.call("send", text="exit 3", keys=["enter"], yield_time_ms=0)
+    last = await chat.call("wait_for", text="never", timeout_s=30)
     assert f"Session {session} (sh) has ended: exit code 3." in last
     gone = await chat.call("poll", session_id=session)
     assert gone.is_error
@@ -94,17 +102,17 @@ async def test_the_sandbox_is_the_same_as_for_every_command(tmp_path: Path) -> N
 async def test_size_resize_and_control_c_are_those_of_a_real_terminal(chat: Chat) -> None:
     sleep = sleeper()
     session, _ = await chat.start(shell="sh", cols=99, rows=21)
-    assert "\n21 99\n" in await chat.call("send", text="test -t 0 && stty size\n")
-    resized = await chat.call("resize", cols=77)
-    assert "77 columns and 21 rows" in resized
-    await chat.call("send", text="stty size", keys=["enter"])
+    await chat.types("test -t 0 && stty size\n", until="\n21 99\n")
+    assert "77 columns and 21 rows" in await chat.call("resize", cols=77, yield_time_ms=0)
+    await chat.types("stty size", "enter", until="\n21 77\n")
     await chat.call("send", text=sleep, keys=["enter"], yield_time_ms=0)
     await until_alive(sleep)
-    answer = await chat.call("send", text="", keys=["ctrl-c"])
-    assert alive(sleep) == []
-    assert "^C" in answer
-    assert "code 130" in await chat.call("send", text="echo code $?", keys=["enter"])
-    assert (await chat.call("send", keys=["ctrl-d"])).startswith(f"Session {session} (sh) has ended")
+    await chat.types("", "ctrl-c", until=r"\^C")
+    await until_gone(sleep)
+    await chat.types("echo code $?", "enter", until="code 130")
+    await chat.call("send", keys=["ctrl-d"], yield_time_ms=0)
+    last = await chat.call("wait_for", text="never", timeout_s=30)
+    assert last.startswith(f"Session {session} (sh) has ended")
 
 
 async def test_text_is_typed_as_it_is_and_keys_follow_it(chat: Chat) -> None:
@@ -220,7 +228,7 @@ async def test_another_chat_cannot_list_read_write_or_end_a_session(desk: ToolDe
             result = await other.call(action, session_id=session, **params)
             assert result.is_error
             assert result.startswith(f"{action}: this chat has no session '{session}'")
-    assert "hello\nhello" in await chat.call("send", text="hello\n")
+    await chat.types("hello\n", until="hello\nhello")
 
 
 async def test_a_ninth_session_is_refused_with_the_reason(chat: Chat) -> None:
