@@ -5,6 +5,7 @@ It is a session from the beginning, so that there is never one more than may be.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -50,7 +51,7 @@ class Background:
             self._sessions.forget(session)
             raise
         if not has_ended:
-            return ToolResult(_goes_on(session, yield_s, limit_s, output_chars))
+            return ToolResult(await _goes_on(session, yield_s, limit_s, output_chars))
         self._sessions.forget(session)
         outcome = Outcome(
             ending=await program.wait(),
@@ -60,11 +61,12 @@ class Background:
             limit_s=limit_s,
             max_processes=launch.limits.processes,
         )
-        return ToolResult(outcome.text(output_chars), is_error=outcome.is_failure)
+        text = await asyncio.to_thread(outcome.text, output_chars)
+        return ToolResult(text, is_error=outcome.is_failure)
 
 
-def _goes_on(session: ExecSession, yield_s: float, limit_s: float, output_chars: int) -> str:
-    text = session.read(output_chars).text
+async def _goes_on(session: ExecSession, yield_s: float, limit_s: float, output_chars: int) -> str:
+    text = (await session.read(output_chars)).text
     body = f"{text.removesuffix(chr(10))}\n" if text else ""
     return (
         f"{body}[still running after {yield_s:g} s: goes on in the background as session {session.id}, until its time "

@@ -61,14 +61,34 @@ class HeadTail:
 
         A character or control sequence of which only the beginning has come is kept back for the next time.
         """
-        kept = _UNFINISHED.search(bytes((self._tail or self._head)[-_LONGEST_UNFINISHED:]))
-        rest = kept[0] if kept else b""
-        if rest:
-            del (self._tail or self._head)[-len(rest) :]
-            self.total_bytes -= len(rest)
-        text = self.text(limit_chars)
+        part = self.copy()
+        part.hold_back()
+        text = part.text(limit_chars)
+        self.forget(part.total_bytes)
+        return text
+
+    def copy(self) -> HeadTail:
+        """Return what is there now, for a thread to look at while more is written."""
+        part = HeadTail(self._head_limit + self._tail_limit)
+        part._head += self._head
+        part._tail += self._tail
+        part.total_bytes = self.total_bytes
+        return part
+
+    def hold_back(self) -> None:
+        """Drop the beginning of a character or control sequence at the end, of which the rest has not come."""
+        last = self._tail or self._head
+        if unfinished := _UNFINISHED.search(bytes(last[-_LONGEST_UNFINISHED:])):
+            length = len(unfinished[0])
+            del last[len(last) - length :]
+            self.total_bytes -= length
+
+    def forget(self, read_bytes: int) -> None:
+        """Forget the first `read_bytes` of the stream; what came after them stays."""
+        newer_bytes = self.total_bytes - read_bytes
+        kept = bytes(self._head + self._tail)
+        kept = kept[max(0, len(kept) - newer_bytes) :]
         self._head.clear()
         self._tail.clear()
-        self.total_bytes = 0
-        self.write(rest)
-        return text
+        self.total_bytes = newer_bytes - len(kept)  # more than there was room for, in the meantime
+        self.write(kept)

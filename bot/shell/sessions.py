@@ -7,7 +7,6 @@ ended is the launcher's part, what its terminal does `terminal.py`'s, words for 
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -165,17 +164,20 @@ class ExecSession:
         self._program.resize(size)
         self.size = size
 
-    def read(self, limit_chars: int = DEFAULT_OUTPUT_CHARS) -> Reading:
-        """Return what is new, its middle left out beyond `limit_chars`; it will not be returned again."""
-        text = ""
-        if self._program is not None:
-            output = self._program.output
-            if self.live:
-                text = output.take(limit_chars)
-            else:  # nothing is kept back for a rest that will never come
-                text = output.text(limit_chars)
-                output.take()
-        return Reading(text=text, exit_code=self.exit_code, end=self.end)
+    async def read(self, limit_chars: int = DEFAULT_OUTPUT_CHARS) -> Reading:
+        """Return what is new, its middle left out beyond `limit_chars`; it will not be returned again.
+
+        When this is cancelled, nothing was read.
+        """
+        if self._program is None:
+            return Reading(text="", exit_code=self.exit_code, end=self.end)
+        output, exit_code, end = self._program.output, self.exit_code, self.end
+        part = output.copy()
+        if end is None:  # else nothing is kept back for a rest that will never come
+            part.hold_back()
+        text = await asyncio.to_thread(part.text, limit_chars)
+        output.forget(part.total_bytes)
+        return Reading(text=text, exit_code=exit_code, end=end)
 
     async def settle(self, limit_s: float, *, quiet_s: float = QUIET_S) -> None:
         """Wait until there is new output and no more for `quiet_s`, or the program has ended; at most `limit_s`."""
@@ -205,16 +207,11 @@ class ExecSession:
         until_s = loop.time() + limit_s
         while True:
             bell, live = self._bell, self.live
-            if self.has_news and await asyncio.to_thread(_look, self._snapshot(), found):
+            if self._program is not None and await asyncio.to_thread(_look, self._program.output.copy(), found):
                 return True
             if not live or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
                 return False
             await asyncio.sleep(_SEARCH_PAUSE_S)
-
-    def _snapshot(self) -> HeadTail:
-        """Return a copy of the output, which another thread may look at while more is written."""
-        assert self._program is not None
-        return copy.deepcopy(self._program.output)
 
     async def _rings(self, limit_s: float, bell: asyncio.Event | None = None) -> bool:
         if limit_s <= 0:

@@ -22,42 +22,46 @@ MAX_COLUMN: Final = 1_000
 """Moves to the right stop here, so that a few bytes cannot ask for megabytes of spaces."""
 
 # ECMA-48, 5th edition, sections 5.4 (CSI), 5.6 (strings) and 8.3 (ecma-international.org, read 2026-11-29).
-_SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)(?P<args>[0-?]{0,64})[ -/]{0,16}(?P<final>[@-~])"
-    r"|\x1b[\]PX^_][^\x07\n\x18\x1a\x1b]{0,4096}(?:\x07|\x1b\\)"
-    r"|\x1b[ -/]{0,4}[0-~]?"
-    r"|(?P<move>[\r\b])"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_PARAMETERS = r"[0-?]{0,64}[ -/]{0,16}"
+_MOVES_WITHIN, _MOVES_TO_A_LINE = "CDGK", "ABEFHSTdef"
+_EFFECT = rf"{_PARAMETERS}[{_MOVES_WITHIN}{_MOVES_TO_A_LINE}]"
+_WITHOUT_EFFECT = re.compile(
+    r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # first, since that is what the search can skip to quickly
+    rf"(?:(?<=\x1b)(?!\[{_EFFECT})"
+    rf"(?:\[{_PARAMETERS}[@-~]|[\]PX^_][^\x07\n\x18\x1a\x1b]{{0,4096}}(?:\x07|\x1b\\)|[ -/]{{0,4}}[0-~]?)"
+    rf"|(?<=\x9b)(?!{_EFFECT})(?:{_PARAMETERS}[@-~])?"
+    r"|(?<![\x1b\x9b]))"
 )
-_PLAIN_LINE_ENDS = re.compile(r"(?<!\r)\r+\n")  # from a run's beginning only, or long runs cost their square
-_MOVES_TO_A_LINE = frozenset("ABEFHSTdef")
+_MOVE = re.compile(r"[\r\b\x1b\x9b](?:(?<![\r\b])\[?(?P<args>[0-?]{0,64})[ -/]{0,16}(?P<final>[@-~])|(?<=[\r\b]))")
+_LINE_ENDS = re.compile(r"(?<!\r)\r+\n")  # from a run's beginning only, or long runs cost their square
 _MAX_DIGITS = 9
 
 
 def plain_text(data: bytes) -> str:
     """Return what was written as plain text, lines ended by a line feed alone; never fails."""
     text = data.decode("utf-8", "replace")
-    text = _PLAIN_LINE_ENDS.sub("\n", text)
-    if _SEQUENCE.search(text) is None:
+    text = _LINE_ENDS.sub("\n", _WITHOUT_EFFECT.sub("", text))
+    if _MOVE.search(text) is None:
         return text
     return "\n".join(_plain_line(line) for line in text.split("\n"))
 
 
 def _plain_line(line: str) -> str:
-    if _SEQUENCE.search(line) is None:
+    """Apply what moves within a line; nothing else is left in it."""
+    if _MOVE.search(line) is None:
         return line
     written = _Line()
     position = 0
-    for found in _SEQUENCE.finditer(line):
+    for found in _MOVE.finditer(line):
         written.write(line[position : found.start()])
         position = found.end()
-        move, final = found["move"], found["final"]
-        if move == "\r":
-            written.column = 0
-        elif move == "\b":
-            written.column = max(0, written.column - 1)
-        elif final is not None:
+        final = found["final"]
+        if final is not None:
             written.control(final, found["args"])
+        elif found[0] == "\r":
+            written.column = 0
+        else:
+            written.column = max(0, written.column - 1)
     written.write(line[position:])
     return written.text()
 

@@ -131,7 +131,8 @@ class ExecTool(Tool):
         except (LaunchRefused, OSError) as error:
             self.unavailable = self._shell.unavailable  # a trial of the sandbox may have shown it now
             return not_started(error)
-        return ToolResult(outcome.text(max_output_chars), is_error=outcome.is_failure)
+        text = await asyncio.to_thread(outcome.text, max_output_chars)
+        return ToolResult(text, is_error=outcome.is_failure)
 
 
 def default_shell() -> str:

@@ -188,7 +188,7 @@ class ExecSessionTool(Tool):
             return not_started(error)
         except (SessionError, UnknownKeyError, BadCallError) as error:
             return ToolResult.error(f"{action}: {error}.")
-        return ToolResult(self._report(session, note, max_output_chars))
+        return ToolResult(await self._report(session, note, max_output_chars))
 
     async def _start(
         self,
@@ -266,10 +266,11 @@ class ExecSessionTool(Tool):
             raise NoSessionError(f"needs session_id, one of {ids}" if own else "this chat has no session")
         return own[0]
 
-    def _report(self, session: ExecSession, note: str, limit_chars: int) -> str:
+    async def _report(self, session: ExecSession, note: str, limit_chars: int) -> str:
         """Tell the state and what is new; after the end the session is gone with this."""
-        reading = session.read(limit_chars)
-        self._sessions.forget(session)
+        reading = await session.read(limit_chars)
+        if reading.end is not None:
+            self._sessions.forget(session)
         first = f"Session {session.id} ({session.title}) {reading.state()}. {note}".rstrip()
         return f"{first}\n\n{reading.text or '(no new output)'}"
 

@@ -58,21 +58,21 @@ async def begin(ctx: ToolContext, script: str, owner: str = ME, limit_s: float |
 async def ended(session: ExecSession) -> Reading:
     assert not await session.wait_for(lambda _: False, PATIENCE_S)
     assert not session.live
-    return session.read()
+    return await session.read()
 
 
 async def shows(session: ExecSession, words: str) -> None:
-    assert await session.wait_for(lambda text: words in text, PATIENCE_S), session.read()
+    assert await session.wait_for(lambda text: words in text, PATIENCE_S), await session.read()
 
 
 async def test_each_reading_has_only_what_is_new(ctx: ToolContext) -> None:
     session = await begin(ctx, "stty -echo; echo one; read x; echo two; read x; exit 3")
     await shows(session, "one")
-    assert session.read() == Reading(text="one\n")
-    assert session.read() == Reading(text="")
+    assert await session.read() == Reading(text="one\n")
+    assert await session.read() == Reading(text="")
     session.send(b"\n")
     await shows(session, "two")
-    assert session.read().text.strip() == "two"
+    assert (await session.read()).text.strip() == "two"
     session.send(b"\n")
     last = await ended(session)
     assert (last.exit_code, last.end) == (3, SessionEnd.EXITED)
@@ -85,13 +85,13 @@ async def test_each_reading_has_only_what_is_new(ctx: ToolContext) -> None:
 async def test_a_character_or_sequence_that_is_cut_by_a_reading_comes_whole_in_the_next(ctx: ToolContext) -> None:
     session = await begin(ctx, r"stty -echo; printf 'a\303'; read x; printf '\251b\033['; read x; printf '1mc'; read x")
     await session.settle(PATIENCE_S)
-    assert session.read().text == "a"
+    assert (await session.read()).text == "a"
     session.send(b"\n")
     await shows(session, "b")
-    assert session.read().text.strip() == "éb"
+    assert (await session.read()).text.strip() == "éb"
     session.send(b"\n")
     await shows(session, "c")
-    assert session.read().text.strip() == "c"
+    assert (await session.read()).text.strip() == "c"
 
 
 async def test_another_owner_cannot_see_or_get_a_session(ctx: ToolContext) -> None:
@@ -225,7 +225,7 @@ async def test_waiting_for_words_reads_nothing_and_can_be_given_up_at_any_time(c
     assert session.live
     session.send(b"hello\n")
     await shows(session, "hello\nhello")
-    assert session.read().text.startswith("first\n")
+    assert (await session.read()).text.startswith("first\n")
 
 
 async def test_words_are_found_at_the_beginning_and_at_the_end_of_much_output(ctx: ToolContext) -> None:
@@ -233,17 +233,17 @@ async def test_words_are_found_at_the_beginning_and_at_the_end_of_much_output(ct
     await shows(session, "needle")
     session = await begin(ctx, "seq 1 200000; echo needle; cat")
     await shows(session, "needle")
-    assert "bytes left out" in session.read().text
+    assert "bytes left out" in (await session.read()).text
 
 
 async def test_a_reading_waits_for_output_to_pause_but_not_longer_than_it_may(ctx: ToolContext) -> None:
     session = await begin(ctx, "for i in 1 2 3 4 5; do echo $i; sleep 0.02; done; cat")
     await session.settle(PATIENCE_S, quiet_s=1.0)
-    assert session.read().text == "1\n2\n3\n4\n5\n"
+    assert (await session.read()).text == "1\n2\n3\n4\n5\n"
     await session.settle(0.0)
     endless = await begin(ctx, "yes")
     await endless.settle(0.2)
-    assert endless.read().text.startswith("y\ny\n")
+    assert (await endless.read()).text.startswith("y\ny\n")
 
 
 async def test_thirty_sessions_leave_no_descriptor_no_task_and_no_process(ctx: ToolContext) -> None:
