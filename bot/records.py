@@ -256,6 +256,11 @@ class Subagent:
     started_us: int
 
 
+def outcome_id(subagent_id: str) -> str:
+    """Return the message id under which a subagent's outcome comes back."""
+    return f"{subagent_id}-outcome"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
     """What is known of a person by their platform id."""

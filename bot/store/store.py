@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Steps, Subagents, Turns
+from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Settings, Steps, Subagents, Turns
 from bot.messages import new_id
 from bot.store.database import Database
 from bot.store.inbox import SqlInbox
@@ -15,6 +15,7 @@ from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlHistory, SqlPeople
+from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents
 from bot.store.turns import SqlTurns
@@ -34,6 +35,7 @@ class SqlStore:
         self.people: People = SqlPeople(database)
         self.cursors: Cursors = SqlCursors(database, clock)
         self.subagents: Subagents = SqlSubagents(database)
+        self.settings: Settings = SqlSettings(database)
         self.overview: Overview = SqlOverview(database)
 
     @classmethod

@@ -131,8 +131,8 @@ async def test_a_time_limit_ends_all_of_it_and_keeps_the_output(
         await rope.released()
         assert result.is_error
         assert re.match(
-            r"pid ?\d*\n\[timed out: ended after its limit of 2 s, with everything it had started; above is what it had "
-            r"written by then; exit code 137 \(SIGKILL\); [234]\.\d s\]\n",
+            r"pid ?\d*\n\[timed out: ended after its limit of 2 s, with everything it had started; "
+            r"above is what it had written by then; exit code 137 \(SIGKILL\); [234]\.\d s\]\n",
             result,
         )
 
