@@ -26,7 +26,10 @@
 - `Shell.close` ends every process that is still there. Time limits are the caller's; `run.py` has the usual
   "run to the end or to the time limit and keep head and tail" for tools that want only that.
 - `output.py` has `HeadTail`, the bounded buffer (bytes in, text out: `text()`; `take()` also empties it, for a poll),
-  and `plain_text`, which makes any bytes a text without terminal control.
+  and `plain_text` (of `terminal_text.py`), which makes any bytes a text without terminal control.
+- `ctx.room.sessions` (`sessions.py`) holds what goes on between the calls of a chat: programs on terminals
+  (`terminal.py`) and commands that went on in the background (`background.py`), both made by `programs.py`. They are
+  processes of the `Shell` like all others.
 
 When nothing can ever work here (`[tools.exec] sandbox = "off"` without `unsandboxed`, no bubblewrap),
 `shell.unavailable` has the reason for `Tool.unavailable`.

@@ -238,7 +238,7 @@ def _make_mount_points(view: WorkspaceView) -> None:
     It would follow a link that somebody left by that name, and make a folder wherever it leads.
 
     Raises:
-        PathRefused: something else has the name.
+        LaunchRefused: something else has the name.
     """
     root = os.open(view.root, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -246,7 +246,10 @@ def _make_mount_points(view: WorkspaceView) -> None:
             with suppress(FileExistsError):
                 os.mkdir(name, mode=0o700, dir_fd=root)
             if not stat.S_ISDIR(os.stat(name, dir_fd=root, follow_symlinks=False).st_mode):
-                raise PathRefused(f"{name}: a file or link in the chat's folder stands in the way of {name}/")
+                raise LaunchRefused(
+                    f"Commands cannot run in this chat: something called {name} in its folder stands in the way of the "
+                    f"real {name}/. An operator has to remove {view.root / name}."
+                )
     finally:
         os.close(root)
 

@@ -156,20 +156,12 @@ def _rules_problem(app: CliAppSection, args: Sequence[str]) -> str:
                 "an operator has to write it differently"
             )
     for position, argument in enumerate(args, 1):
-        if not _is_encodable(argument) or not any(rule.fullmatch(argument) for rule in rules):
+        if not any(rule.fullmatch(argument) for rule in rules):
             return (
                 f"argument {position}, {one_line(argument)!r}, is not allowed. "
                 f"Each argument has to match in full: {' or '.join(app.arguments)}"
             )
     return ""
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _find(program: str, folders: Sequence[str]) -> str:

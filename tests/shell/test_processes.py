@@ -220,14 +220,15 @@ async def test_a_terminal_is_the_commands_own(tmp_path: Path, section: ExecSecti
         try:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
             launch = await desk.shell.prepare(
-                OWNER, ["bash", "-c", "test -t 0 && test -t 1 && stty size; cat </dev/tty; echo never"]
+                OWNER,
+                ["bash", "-c", "trap 'exit 99' INT; test -t 0 && stty size </dev/tty; while :; do read -t 1; done"],
             )
             process = await desk.shell.start(launch, terminal=theirs)
             os.close(theirs)
             lines = await asyncio.to_thread(_read_until, ours, b"33 99\r\n")
             assert lines.endswith(b"33 99\r\n")
             os.write(ours, b"\x03")  # Ctrl-C
-            assert await process.wait() == Ending(code=130)
+            assert await process.wait() == Ending(code=99)
         finally:
             os.close(ours)
 
