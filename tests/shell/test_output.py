@@ -99,3 +99,32 @@ def test_a_reader_who_takes_seldom_gets_head_and_tail_of_what_came_meanwhile() -
     assert "bytes left out" in output.take()
     output.write(b"b" * 10)
     assert output.take() == "b" * 10
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=30), st.booleans()), max_size=20))
+def test_what_comes_while_a_copy_is_read_is_there_the_next_time(steps: list[tuple[bytes, bool]]) -> None:
+    output = HeadTail(10_000)
+    part, read, written = output.copy(), b"", b""
+    for chunk, is_read in steps:
+        output.write(chunk)
+        written += chunk
+        if is_read:
+            read += bytes(part._head + part._tail)
+            output.forget(part.total_bytes)
+            part = output.copy()
+            part.hold_back()
+    output.forget(part.total_bytes)
+    read += bytes(part._head + part._tail)
+    assert read + bytes(output._head + output._tail) == written
+    assert output.total_bytes == len(written) - len(read)
+
+
+def test_more_than_fits_that_comes_while_a_copy_is_read_counts_as_left_out() -> None:
+    output = HeadTail(100)
+    output.write(b"old")
+    part = output.copy()
+    output.write(b"x" * 1_000)
+    output.forget(part.total_bytes)
+    assert output.total_bytes == 1_000
+    assert "bytes left out" in output.text()

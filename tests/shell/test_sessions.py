@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bot.config import ToolsConfig
 from bot.messages import Role
+from bot.shell.launch import ProcessLimits
 from bot.shell.programs import TerminalProgram
 from bot.shell.reading import Reading, SessionEnd
 from bot.shell.sessions import (
@@ -185,6 +187,21 @@ async def test_a_time_limit_ends_a_session_and_says_so(ctx: ToolContext) -> None
     reading = await ended(session)
     assert (reading.text, reading.end) == ("begun\n", SessionEnd.TIME_LIMIT)
     assert reading.state() == "was ended because its time limit was over: exit code 137 (SIGKILL)"
+    assert alive(sleep) == []
+
+
+async def test_too_many_processes_end_a_session_and_it_says_so(ctx: ToolContext) -> None:
+    sleep = sleeper()
+    script = f"for i in 1 2 3 4 5 6 7 8 9 10; do {sleep} & done; cat"
+    launch = replace(await ctx.room.shell.prepare(OWNER, ["/bin/sh", "-c", script]), limits=ProcessLimits(processes=5))
+
+    async def start(on_output: Callable[[], None]) -> Program:
+        return await TerminalProgram.start(ctx.room.shell, launch, TerminalSize(), on_output)
+
+    session = await ctx.room.sessions.start(ME, "many", start)
+    assert (
+        await ended(session)
+    ).state() == "was ended because it had too many processes at a time: exit code 137 (SIGKILL)"
     assert alive(sleep) == []
 
 
