@@ -10,10 +10,14 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
+from bot.documents.reading import Documents
+from bot.edits.journal import ChangeJournal
 from bot.shell.sessions import ExecSessions
 from bot.shell.shell import Shell
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.file_changes import FileChanges
+from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 
 
@@ -32,18 +36,23 @@ class ToolRoom:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
-        self.files = ChatFiles(workspace)
+        self.files = ChatFiles(workspace, config.files)
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
+        self.reads = ReadLedger()
+        self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
+        self.documents = Documents()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
+        await self.changes.recover()
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack() as ends:  # last in, first out
-            ends.push_async_callback(self.shell.close)
-            ends.push_async_callback(self.sessions.close)
+        async with AsyncExitStack() as parts:  # last in, first out
+            parts.push_async_callback(self.documents.close)
+            parts.push_async_callback(self.shell.close)
+            parts.push_async_callback(self.sessions.close)
