@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import re
 import stat
 from collections.abc import Sequence
@@ -267,4 +266,4 @@ def _hidden(data_dir: Path, walls: Walls, programs: Sequence[Path]) -> tuple[Pat
 
 
 def _kernel() -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
