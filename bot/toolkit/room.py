@@ -10,11 +10,8 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
-<<<<<<< HEAD
-from bot.shell.shell import Shell
-=======
 from bot.documents.reading import Documents
->>>>>>> main
+from bot.shell.shell import Shell
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.settings import RuntimeSettings
@@ -36,11 +33,8 @@ class ToolRoom:
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
-<<<<<<< HEAD
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
-=======
         self.documents = Documents()
->>>>>>> main
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
@@ -50,10 +44,6 @@ class ToolRoom:
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-<<<<<<< HEAD
-        async with AsyncExitStack() as ends:
-            ends.push_async_callback(self.shell.close)
-=======
         async with AsyncExitStack() as parts:
             parts.push_async_callback(self.documents.close)
->>>>>>> main
+            parts.push_async_callback(self.shell.close)
