@@ -4,6 +4,7 @@ A command gets its chat's folder to write in, at the same path as outside so tha
 by it, and `shared` to read (`chats` too where the view has it, to read: whoever could replace another chat's folder
 by a link would choose what that chat's sandbox is bound to). The system's programs are read-only; of `/etc` only
 what programs need to start is there, without accounts, keys or names of this machine. `/tmp` is its own and small.
+With `[tools.exec] network` a command reaches what the machine reaches, services on its loopback included.
 
 Pure: nothing is opened or started here. Whether bubblewrap works on this machine is found out in
 `bot/shell/detection.py`, who may run a command at all is decided in `bot/shell/shell.py`, and how many processes

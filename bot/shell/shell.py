@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import re
 import stat
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from bot.config import ToolsConfig
 from bot.messages import ChatType, Role
 from bot.security.sandbox import SYSTEM_FOLDERS, Walls, command_environment, is_bindable, path_folders, sandbox_command
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
-from bot.shell.detection import Detection, detect, find_bwrap
+from bot.shell.detection import NOT_INSTALLED, Detection, detect, find_bwrap
 from bot.shell.launch import Launch, LaunchRefused, ProcessLimits, check_arguments
 from bot.shell.process import Process
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 _CLOSE_LIMIT_S = 10.0
 
 _OPERATOR = "An operator can install bubblewrap and let it make user namespaces"
+_SWITCH_ON = 'An operator can set it to "auto"'
 _OFF = 'commands are switched off ([tools.exec] sandbox = "off")'
 _OWNERS_ONLY = "without a sandbox only an owner's private chat may run commands"
 
@@ -68,16 +68,14 @@ class Shell:
         if section.unsandboxed and section.sandbox != "bubblewrap":
             return ""
         if section.sandbox == "off":
-            return f"{_OFF} and unsandboxed is not set"
+            return f"{_OFF} and unsandboxed is not set. {_SWITCH_ON}"
         return self._known_problem()
 
     def _known_problem(self) -> str:
         task = self._detection
-        if task is not None and task.done() and not task.cancelled():
-            return task.result().problem
-        if self._program():
-            return ""
-        return "bubblewrap is not installed (the program bwrap)"
+        if task is not None and task.done() and not task.cancelled() and task.result().lasting:
+            return f"{task.result().problem}. {_OPERATOR}" if task.result().problem else ""
+        return "" if self._program() else f"{NOT_INSTALLED}. {_OPERATOR}"
 
     def _program(self) -> str:
         if self._bwrap is None:
@@ -85,10 +83,11 @@ class Shell:
         return self._bwrap
 
     async def detection(self) -> Detection:
-        """Return whether bubblewrap works here; tried once per process, together for all who ask."""
-        if self._detection is None:
-            self._detection = asyncio.create_task(detect(self._program()), name="sandbox-detection")
-        return await asyncio.shield(self._detection)
+        """Return whether bubblewrap works here; tried together for all who ask, and once if the outcome lasts."""
+        task = self._detection
+        if task is None or (task.done() and not task.cancelled() and not task.result().lasting):
+            task = self._detection = asyncio.create_task(detect(self._program()), name="sandbox-detection")
+        return await asyncio.shield(task)
 
     async def _walls(self, request: RequestContext) -> Walls | None:
         """Return the sandbox for a request's commands, None for none.
@@ -97,7 +96,7 @@ class Shell:
             LaunchRefused: it may not run commands.
         """
         section = self._config.exec
-        problem = _OFF
+        problem, remedy = _OFF, _SWITCH_ON
         if section.sandbox != "off":
             found = await self.detection()
             if not found.problem:
@@ -109,18 +108,18 @@ class Shell:
                     read_only=tuple(self._config.files.extra_read),
                     writable=tuple(self._config.files.extra_write),
                 )
-            problem = found.problem
+            problem, remedy = found.problem, _OPERATOR
             if section.sandbox == "bubblewrap":
                 raise LaunchRefused(
-                    f'Commands cannot run: {problem}, and [tools.exec] sandbox = "bubblewrap" demands it. {_OPERATOR}.'
+                    f'Commands cannot run: {problem}, and [tools.exec] sandbox = "bubblewrap" demands it. {remedy}.'
                 )
         if not section.unsandboxed:
             raise LaunchRefused(
-                f"Commands cannot run: {problem}. {_OPERATOR}, or set [tools.exec] unsandboxed = true, "
+                f"Commands cannot run: {problem}. {remedy}, or set [tools.exec] unsandboxed = true, "
                 "which lets owners run commands in their private chats with all of the bot's own rights."
             )
         if request.role is not Role.OWNER or request.chat_type is not ChatType.PRIVATE:
-            raise LaunchRefused(f"Commands cannot run here: {problem}, and {_OWNERS_ONLY}. {_OPERATOR}.")
+            raise LaunchRefused(f"Commands cannot run here: {problem}, and {_OWNERS_ONLY}. {remedy}.")
         return None
 
     async def prepare(
@@ -267,4 +266,4 @@ def _hidden(data_dir: Path, walls: Walls, programs: Sequence[Path]) -> tuple[Pat
 
 
 def _kernel() -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))

@@ -247,5 +247,6 @@ async def test_nothing_of_the_bots_descriptors_reaches_a_command(tmp_path: Path,
             os.set_inheritable(file.fileno(), True)
             result = await desk.run("ls -l /proc/self/fd | wc -l; ls -l /proc/self/fd; readlink /proc/self/fd/0")
         assert "secret" not in result
+        assert "socket:" not in result  # such as the line to the bot
         assert "/dev/null" in result
         assert alive("secret") == []

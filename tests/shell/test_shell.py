@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ MEMBER_IN_GROUP = request_context("5", chat_type=ChatType.GROUP)
 CONSOLE = request_context("console", channel="console", role=Role.OWNER)
 OTHERS = [OWNER_IN_GROUP, MEMBER, MEMBER_IN_GROUP, GUEST]
 
+OPERATOR = "An operator can install bubblewrap and let it make user namespaces"
 NONE_THERE = "bubblewrap is not installed (the program bwrap)"
 
 
@@ -36,7 +38,7 @@ async def test_without_bubblewrap_commands_are_off_and_the_reason_is_told(
     tmp_path: Path, request_of: RequestContext
 ) -> None:
     async with commands(tmp_path, ExecSection(), bwrap="") as desk:
-        assert desk.exec.unavailable == NONE_THERE
+        assert desk.exec.unavailable == f"{NONE_THERE}. {OPERATOR}"
         with pytest.raises(LaunchRefused) as refused:
             await desk.shell.prepare(request_of, ["true"])
         assert str(refused.value) == (
@@ -57,11 +59,11 @@ async def test_unsandboxed_serves_owners_in_private_chats_and_nobody_else(tmp_pa
             assert not launch.sandboxed
             assert (await desk.run("echo ran", request)).startswith("ran\n[exit code 0;")
         for request in OTHERS:
-            result = await desk.run("touch /tmp/ran-anyway", request)
+            result = await desk.run(f"touch {tmp_path}/ran-anyway", request)
             assert result.is_refused
             assert "without a sandbox only an owner's private chat may run commands" in result
             assert ("switched off" if sandbox == "off" else NONE_THERE) in result
-        assert not Path("/tmp/ran-anyway").exists()
+        assert not (tmp_path / "ran-anyway").exists()
 
 
 @needs_bwrap
@@ -73,7 +75,7 @@ async def test_a_sandbox_that_works_is_used_for_owners_too(tmp_path: Path) -> No
 
 async def test_whoever_demands_bubblewrap_gets_nothing_else(tmp_path: Path) -> None:
     async with commands(tmp_path, ExecSection(sandbox="bubblewrap", unsandboxed=True), bwrap="") as desk:
-        assert desk.exec.unavailable == NONE_THERE
+        assert desk.exec.unavailable == f"{NONE_THERE}. {OPERATOR}"
         with pytest.raises(LaunchRefused, match='sandbox = "bubblewrap" demands it'):
             await desk.shell.prepare(OWNER, ["true"])
 
@@ -81,7 +83,7 @@ async def test_whoever_demands_bubblewrap_gets_nothing_else(tmp_path: Path) -> N
 async def test_switched_off_and_nothing_else_allowed_is_known_before_any_call(tmp_path: Path) -> None:
     async with commands(tmp_path, ExecSection(sandbox="off")) as desk:
         reason = 'commands are switched off ([tools.exec] sandbox = "off") and unsandboxed is not set'
-        assert desk.exec.unavailable == desk.apps.unavailable == reason
+        assert desk.exec.unavailable == desk.apps.unavailable == f'{reason}. An operator can set it to "auto"'
         result = await desk.run("true")
         assert result.is_refused
         assert reason in result
@@ -117,9 +119,23 @@ async def test_the_trial_is_made_once_for_all_and_leaves_no_descriptor(tmp_path:
 
 
 async def test_a_program_that_cannot_be_started_is_no_sandbox(tmp_path: Path) -> None:
-    assert (await detect(str(tmp_path / "missing"))).problem == (
-        "bubblewrap does not work here: No such file or directory"
-    )
+    found = await detect(str(tmp_path / "missing"))
+    assert found.problem == "bubblewrap cannot be started: No such file or directory"
+    assert found.lasting
+
+
+@needs_bwrap
+async def test_a_machine_that_was_full_is_tried_again(tmp_path: Path) -> None:
+    async with commands(tmp_path) as desk:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_descriptors(), limits[1]))
+        try:
+            found = await desk.shell.detection()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert found.problem == "bubblewrap cannot be started: Too many open files"
+        assert desk.shell.unavailable == ""
+        assert "ran" in await desk.run("echo ran")
 
 
 async def test_closing_during_the_trial_does_not_wait_for_it(tmp_path: Path) -> None:
