@@ -19,6 +19,9 @@ from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
+from bot.web.client import GuardedClient
+from bot.web.reader import PageReader
+from bot.web.resolver import Resolver
 
 
 class ToolRoom:
@@ -32,6 +35,7 @@ class ToolRoom:
         data_dir: Path,
         clock: Clock,
         limits: LimitsSection | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
         self._config = config
         self._data_dir = data_dir
@@ -42,6 +46,8 @@ class ToolRoom:
         self.reads = ReadLedger()
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
+        self.web = GuardedClient(config.web.networks, resolver=resolver)
+        self.pages = PageReader()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
@@ -56,3 +62,5 @@ class ToolRoom:
             parts.push_async_callback(self.documents.close)
             parts.push_async_callback(self.shell.close)
             parts.push_async_callback(self.sessions.close)
+            parts.push_async_callback(self.pages.close)
+            parts.callback(self.web.close)
