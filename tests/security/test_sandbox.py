@@ -255,13 +255,17 @@ async def test_configured_folders_can_be_used_and_never_show_the_bots_data(tmp_p
     data.mkdir()
     (data / "dutiful.db").write_text(SECRET)
     (tmp_path / "alias").symlink_to(tmp_path / "read")
+    (tmp_path / "other").symlink_to(data / "workspace" / "chats")
     files = FilesSection(
-        extra_read=[tmp_path / "read", tmp_path / "alias", tmp_path / "missing"], extra_write=[tmp_path / "write"]
+        extra_read=[tmp_path / "read", tmp_path / "alias", tmp_path / "missing", data / "workspace"],
+        extra_write=[tmp_path / "write", tmp_path / "other"],
     )
     async with commands(data, ExecSection(path=str(tmp_path / "bin")), files=files) as desk:
+        (desk.root(MEMBER) / "theirs").write_text(SECRET)
         result = await desk.run(
             f"greet; cat {tmp_path}/read/note; echo x > {tmp_path}/read/x; echo x > {tmp_path}/bin/x; "
-            f"echo x > {tmp_path}/write/x; cat {tmp_path}/read/data/* {tmp_path}/alias/data/*; echo own > own; cat own"
+            f"echo x > {tmp_path}/write/x; cat {tmp_path}/read/data/* {tmp_path}/alias/data/*; echo own > own; "
+            f"cat own; cat {data}/workspace/chats/*/theirs {tmp_path}/other/*/theirs"
         )
     assert "greetings" in result
     assert "a note" in result

@@ -10,7 +10,7 @@ import struct
 import termios
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from bot.config.tools import ExecSection
