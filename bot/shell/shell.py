@@ -140,8 +140,8 @@ class Shell:
         view = self._files.view(request)
         folder = await asyncio.to_thread(_enter, view, cwd)
         if walls is not None:
-            hidden = await asyncio.to_thread(_hidden, self._data_dir, walls, programs)
-            walls = replace(walls, hidden=hidden)
+            ours = (self._data_dir, view.root.parent.parent)
+            walls = await asyncio.to_thread(_without_ours, walls, programs, ours)
         env = command_environment(view.root, path_folders(self._config.exec))
         if walls is None:
             plain = tuple(argv)
@@ -253,16 +253,25 @@ def _make_mount_points(view: WorkspaceView) -> None:
         os.close(root)
 
 
-def _hidden(data_dir: Path, walls: Walls, programs: Sequence[Path]) -> tuple[Path, ...]:
-    """Return where in the sandbox the bot's own data would be seen through folders that contain it."""
-    real = data_dir.resolve()
-    shown = [Path(name) for name in SYSTEM_FOLDERS]
-    shown += filter(is_bindable, (*map(Path, walls.path), *programs, *walls.read_only, *walls.writable))
+def _without_ours(walls: Walls, programs: Sequence[Path], ours: Sequence[Path]) -> Walls:
+    """Return the walls without a way to `ours`, the bot's own folders, through the configured ones.
+
+    What lies in ours is not bound: there the rules of the workspace hold. What contains ours has it covered.
+    """
+    real = [folder.resolve() for folder in ours]
+
+    def is_free(folder: Path) -> bool:
+        place = folder.resolve()
+        return is_bindable(folder) and not any(place.is_relative_to(own) for own in real)
+
+    read_only = tuple(filter(is_free, walls.read_only))
+    writable = tuple(filter(is_free, walls.writable))
     found: dict[Path, None] = {}
-    for folder in shown:
-        with suppress(OSError, ValueError):  # missing, or not above it
-            found[folder / real.relative_to(folder.resolve())] = None
-    return tuple(found)
+    for folder in (*map(Path, SYSTEM_FOLDERS), *map(Path, walls.path), *programs, *read_only, *writable):
+        for own in real:
+            with suppress(OSError, ValueError):  # missing, or not above it
+                found[folder / own.relative_to(folder.resolve())] = None
+    return replace(walls, read_only=read_only, writable=writable, hidden=tuple(found))
 
 
 def _kernel() -> tuple[int, ...]:

@@ -37,9 +37,6 @@ class ToolRoom:
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
     ) -> None:
-        self._config = config
-        self._data_dir = data_dir
-        self._clock = clock
         self.files = ChatFiles(workspace, config.files)
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)

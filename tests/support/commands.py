@@ -51,7 +51,7 @@ class Commands:
     """A shell, and its two tools in a registry; files lie in `folder / "workspace"`, `folder` is the data folder."""
 
     def __init__(self, folder: Path, config: ToolsConfig, bwrap: str | None, limits: ProcessLimits | None) -> None:
-        self.files = ChatFiles(folder / "workspace")
+        self.files = ChatFiles(folder / "workspace", config.files)
         self.shell = Shell(config, files=self.files, data_dir=folder, bwrap=bwrap, limits=limits)
         self.sessions = ExecSessions(SystemClock())
         self.exec = ExecTool(self.shell, self.sessions, timeout_s=config.exec.timeout_s, network=config.exec.network)
