@@ -175,6 +175,21 @@ class WorkspaceView:
             entries = [self._entry(name, descriptor, shown) for name in heapq.nsmallest(limit, names)]
         return entries, len(names)
 
+    @contextmanager
+    def open_folder(self, path: str = ".") -> Iterator[tuple[int, str]]:
+        """Hold a folder open: its descriptor, and its path as the chat would write it without links.
+
+        Raises:
+            PathMissing, PathRefused: as `scandir`.
+        """
+        with self._walk(path, _LIST) as opened:
+            yield opened
+
+    @property
+    def other_roots(self) -> tuple[str, ...]:
+        """The names at the top of the chat's own folder that stand for folders elsewhere."""
+        return tuple(self._roots())
+
     def _entry(self, name: str, folder: int, shown: str) -> Entry:
         root = self._roots().get(name) if shown == "." else None
         try:
