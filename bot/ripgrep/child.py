@@ -1,0 +1,242 @@
+"""One run of ripgrep: started behind a wall, read within bounds, and gone afterwards whatever happens.
+
+Everything here blocks; `in_own_thread` is the way in from the loop. The program's life is bound to the call
+that started it: it is killed and reaped before that call returns. Should this process be killed meanwhile, the
+program ends by its limit of CPU time or at its next output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bot.ripgrep.program import Program, load_program
+from bot.security.landlock import Access, Grant, abi_version, restrict_thread
+
+T = TypeVar("T")
+
+_CHUNK_BYTES = 1 << 18
+_ERRORS_BYTES = 16 * 1024
+_MEMORY_BYTES = 4 << 30  # address space; most of it is never touched
+_LOOK = os.O_PATH | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to run and what it may read. Descriptors belong to the caller and must stay open during the run."""
+
+    arguments: Sequence[str | bytes]
+    folders: tuple[int, ...] = ()  # may be listed, and everything in and below read
+    files: tuple[int, ...] = ()  # may be read; the program has them under the same numbers
+    memory: tuple[int, ...] = ()  # memory files it has under the same numbers; no rule can or need grant them
+    start_in: int | None = None  # the folder it runs in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a run ended. `code` means nothing when it was cut short."""
+
+    code: int
+    errors: str
+    is_cut: bool  # ended by us: time was up or the taker had enough
+
+
+class Halt:
+    """Ends a search from another thread: the program that runs is killed, and no other one starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the search; returns at once."""
+        with self._lock:
+            self.is_set = True
+            if self._child is not None:
+                self._child.kill()
+
+    def watch(self, child: _Child | None) -> None:
+        """Remember the program that runs now."""
+        with self._lock:
+            self._child = child
+            if self.is_set and child is not None:
+                child.kill()
+
+
+async def in_own_thread(work: Callable[[Halt], T], *, name: str) -> T:
+    """Return what `work` returns or raises; cancelling ends its program and waits for the thread.
+
+    A thread of its own: the loop's pool is small, and a few long searches would hold up everybody's file access.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    halt = Halt()
+
+    def settle(outcome: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(outcome)
+
+    def body() -> None:
+        try:
+            result = work(halt)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiter
+            failure = error
+            settle(lambda: done.set_exception(failure))
+        else:
+            settle(lambda: done.set_result(result))
+
+    threading.Thread(target=body, name=name, daemon=True).start()
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        halt.set()
+        await asyncio.wait([done])
+        done.exception()  # seen: nobody else will ask
+        raise
+
+
+def run(command: Command, halt: Halt, *, until_s: float, take: Callable[[bytes], bool]) -> Exit:
+    """Run ripgrep until it ends, `take` returns False, the halt is set or the clock reaches `until_s` (monotonic).
+
+    `take` gets the output in pieces as it comes.
+
+    Raises:
+        RipgrepMissing: there is no program.
+        LandlockError, OSError: it could not be started.
+    """
+    child = _Child(command, cpu_s=max(1, int(until_s - time.monotonic()) + 1))
+    try:
+        halt.watch(child)
+        is_cut = not all(take(chunk) for chunk in child.chunks(until_s))
+    finally:
+        child.end()
+        halt.watch(None)
+    errors = bytes(child.errors).decode(errors="replace")
+    return Exit(code=child.code, errors=errors, is_cut=is_cut or child.is_late or halt.is_set)
+
+
+class _Child:
+    """The process: its pipes, and killing it without hitting a later process of the same number."""
+
+    def __init__(self, command: Command, *, cpu_s: int) -> None:
+        self._lock = threading.Lock()
+        self._is_reaped = False
+        self._process = _start(command)
+        self.errors = bytearray()
+        self.is_late = False
+        limits = ((resource.RLIMIT_CPU, cpu_s * (os.cpu_count() or 1)), (resource.RLIMIT_AS, _MEMORY_BYTES))
+        for which, limit in (*limits, (resource.RLIMIT_CORE, 0)):
+            with suppress(ProcessLookupError, PermissionError, ValueError):  # over already; or a stricter limit holds
+                resource.prlimit(self._process.pid, which, (limit, limit))
+
+    @property
+    def code(self) -> int:
+        return self._process.returncode
+
+    def chunks(self, until_s: float) -> Iterator[bytes]:
+        """Yield the output until its end or the time is up; keep the beginning of what it says of errors."""
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        output, errors = self._process.stdout.fileno(), self._process.stderr.fileno()
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            selector.register(errors, selectors.EVENT_READ)
+            while selector.get_map():
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    self.is_late = True
+                    return
+                for key, _ in selector.select(left_s):
+                    data = os.read(key.fd, _CHUNK_BYTES)
+                    if not data:
+                        selector.unregister(key.fd)
+                    elif key.fd == output:
+                        yield data
+                    elif len(self.errors) < _ERRORS_BYTES:
+                        self.errors += data
+
+    def kill(self) -> None:
+        """Kill the process group, unless the process was reaped and its number may be another's."""
+        with self._lock:
+            if not self._is_reaped:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Leave no process, zombie or descriptor behind.
+
+        One that closed its pipes by ending is not changed by the signal: its exit code stands.
+        """
+        self.kill()
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # without the lock: it may take a while
+        with self._lock:
+            self._process.wait()
+            self._is_reaped = True
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _start(command: Command) -> subprocess.Popen[bytes]:
+    """Start the program from a thread that is restricted first: the process inherits it, this thread stays free."""
+    program = load_program()
+    started: list[subprocess.Popen[bytes]] = []
+    failed: list[BaseException] = []
+    with ExitStack() as opened:
+
+        def hold(path: str | os.PathLike[str], flags: int) -> int:
+            descriptor = os.open(path, flags)
+            opened.callback(os.close, descriptor)
+            return descriptor
+
+        nothing = hold(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # here: the restricted thread can open no file
+        grants = _grants(command, [hold(path, _LOOK) for path in program.files]) if abi_version() else None
+
+        def body() -> None:
+            try:
+                if grants is not None:
+                    restrict_thread(grants)
+                started.append(_popen(program, command, nothing))
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+                failed.append(error)
+
+        thread = threading.Thread(target=body, name="start ripgrep")
+        thread.start()
+        thread.join()
+    if failed:
+        raise failed[0]
+    return started[0]
+
+
+def _grants(command: Command, needed: Sequence[int]) -> list[Grant]:
+    return [
+        *(Grant(descriptor=file, access=Access.READ_FILE | Access.EXECUTE) for file in needed),
+        *(Grant(descriptor=folder, access=Access.READ_FILE | Access.READ_DIR) for folder in command.folders),
+        *(Grant(descriptor=file, access=Access.READ_FILE) for file in command.files),
+    ]
+
+
+def _popen(program: Program, command: Command, nothing: int) -> subprocess.Popen[bytes]:
+    passed = (*command.files, *command.memory, *(() if command.start_in is None else (command.start_in,)))
+    return subprocess.Popen(  # noqa: S603 - no shell; the model's words stand behind option names only
+        [program.path, *command.arguments],
+        stdin=nothing,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+        cwd=None if command.start_in is None else f"/proc/self/fd/{command.start_in}",
+        pass_fds=passed,
+        process_group=0,
+    )
