@@ -12,7 +12,6 @@ import os
 import resource
 import selectors
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bot.ripgrep.program import Program, load_program
-from bot.security.landlock import Access, Grant, abi_version, restrict_thread
+from bot.security.landlock import Access, Grant, abi_version, move_thread, restrict_thread
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ class Command:
     arguments: Sequence[str | bytes]
     folders: tuple[int, ...] = ()  # may be listed, and everything in and below read
     files: tuple[int, ...] = ()  # may be read; the program has them under the same numbers
-    memory: tuple[int, ...] = ()  # memory files it has under the same numbers; no rule can or need grant them
+    others: tuple[int, ...] = ()  # it has them under the same numbers, without a grant of their own
     start_in: int | None = None  # the folder it runs in
 
 
@@ -132,26 +131,29 @@ class _Child:
     def __init__(self, command: Command, *, cpu_s: int) -> None:
         self._lock = threading.Lock()
         self._is_reaped = False
-        self._process = _start(command)
         self.errors = bytearray()
         self.is_late = False
+        self.code = 0
+        self._output, output = os.pipe2(os.O_CLOEXEC)
+        self._errors, errors = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._pid = _start(command, output=output, errors=errors)
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            os.close(output)
+            os.close(errors)
         limits = ((resource.RLIMIT_CPU, cpu_s * (os.cpu_count() or 1)), (resource.RLIMIT_AS, _MEMORY_BYTES))
         for which, limit in (*limits, (resource.RLIMIT_CORE, 0)):
             with suppress(ProcessLookupError, PermissionError, ValueError):  # over already; or a stricter limit holds
-                resource.prlimit(self._process.pid, which, (limit, limit))
-
-    @property
-    def code(self) -> int:
-        return self._process.returncode
+                resource.prlimit(self._pid, which, (limit, limit))
 
     def chunks(self, until_s: float) -> Iterator[bytes]:
         """Yield the output until its end or the time is up; keep the beginning of what it says of errors."""
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        output, errors = self._process.stdout.fileno(), self._process.stderr.fileno()
         with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            selector.register(errors, selectors.EVENT_READ)
+            selector.register(self._output, selectors.EVENT_READ)
+            selector.register(self._errors, selectors.EVENT_READ)
             while selector.get_map():
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
@@ -161,7 +163,7 @@ class _Child:
                     data = os.read(key.fd, _CHUNK_BYTES)
                     if not data:
                         selector.unregister(key.fd)
-                    elif key.fd == output:
+                    elif key.fd == self._output:
                         yield data
                     elif len(self.errors) < _ERRORS_BYTES:
                         self.errors += data
@@ -171,7 +173,7 @@ class _Child:
         with self._lock:
             if not self._is_reaped:
                 with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                    os.killpg(self._pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Leave no process, zombie or descriptor behind.
@@ -179,19 +181,24 @@ class _Child:
         One that closed its pipes by ending is not changed by the signal: its exit code stands.
         """
         self.kill()
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # without the lock: it may take a while
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)  # without the lock: it may take a while
         with self._lock:
-            self._process.wait()
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
             self._is_reaped = True
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._output)
+        os.close(self._errors)
 
 
-def _start(command: Command) -> subprocess.Popen[bytes]:
-    """Start the program from a thread that is restricted first: the process inherits it, this thread stays free."""
+def _start(command: Command, *, output: int, errors: int) -> int:
+    """Start the program from a thread that is restricted first: the process inherits it, this thread stays free.
+
+    Returns the process's number.
+    """
     program = load_program()
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[int] = []
     failed: list[BaseException] = []
     with ExitStack() as opened:
 
@@ -200,14 +207,16 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
             opened.callback(os.close, descriptor)
             return descriptor
 
-        nothing = hold(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # here: the restricted thread can open no file
+        nothing = hold(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # here: the restricted thread can open no file
         grants = _grants(command, [hold(path, _LOOK) for path in program.files]) if abi_version() else None
 
         def body() -> None:
             try:
+                if command.start_in is not None:
+                    move_thread(command.start_in)
                 if grants is not None:
                     restrict_thread(grants)
-                started.append(_popen(program, command, nothing))
+                started.append(_spawn(program, command, (nothing, output, errors)))
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
                 failed.append(error)
 
@@ -227,16 +236,19 @@ def _grants(command: Command, needed: Sequence[int]) -> list[Grant]:
     ]
 
 
-def _popen(program: Program, command: Command, nothing: int) -> subprocess.Popen[bytes]:
-    passed = (*command.files, *command.memory, *(() if command.start_in is None else (command.start_in,)))
-    return subprocess.Popen(  # noqa: S603 - no shell; the model's words stand behind option names only
-        [program.path, *command.arguments],
-        stdin=nothing,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-        cwd=None if command.start_in is None else f"/proc/self/fd/{command.start_in}",
-        pass_fds=passed,
-        process_group=0,
+def _spawn(program: Program, command: Command, pipes: tuple[int, int, int]) -> int:
+    """Start the process. All descriptors but those named are closed in it, since ours are made so.
+
+    Not by `subprocess`: in a thread that may not list /proc/self/fd it closes every possible descriptor number,
+    5 ms for a limit of 20,000; and it makes passed ones inheritable by whatever else is started meanwhile.
+    """
+    kept = [*zip(pipes, (0, 1, 2), strict=True), *((file, file) for file in (*command.files, *command.others))]
+    return os.posix_spawn(
+        program.path,
+        [os.fsencode(program.path), *map(os.fsencode, command.arguments)],
+        {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+        file_actions=[(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in kept],
+        setpgroup=0,
+        setsigmask=[],
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; the program shall not
     )

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MAX_FOUND_BYTES = 32 * 1024 * 1024
 """Names of found files that are kept, in bytes: some 400,000 files."""
 
-_ROW = re.compile(rb"/proc/self/fd/(\d+)\x00(\d+)([:-])(.*)", re.DOTALL)
+MAX_LINES_BYTES = 512 * 1024
+"""Lines of a whole search that are kept, in bytes, before it is done in two steps."""
+
+# A line of a file: path, NUL, number, ":" or "-" for one around a match, text. Or the notice that ends a file in
+# which a NUL was found. Paths begin with "./" or "/proc" and may hold anything but NUL.
+_ROW = re.compile(
+    rb"(?P<binary>\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
+    rb"\(found [^\n]*\)\n"
+    rb"|(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>[^\n]*)\n"
+)
+_DESCRIPTOR = "/proc/self/fd/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +42,10 @@ class Window:
     before: int = 0
     after: int = 0
 
+    def arguments(self) -> list[str]:
+        """Return ripgrep's options for the lines around."""
+        return [f"--before-context={self.before}", f"--after-context={self.after}"]
+
 
 @dataclass(slots=True, kw_only=True)
 class Pieces:
@@ -40,6 +55,7 @@ class Pieces:
     data: bytearray = field(default_factory=bytearray)
 
     def take(self, piece: bytes) -> bool:
+        """Keep the next piece of output; False when it is enough."""
         self.data += piece
         return len(self.data) <= MAX_FOUND_BYTES
 
@@ -77,6 +93,7 @@ class Reader:
     recent: deque[Row] = field(default_factory=deque)
 
     def take(self, number: int, text: str, *, is_match: bool) -> None:
+        """Keep or pass over the file's next line."""
         row = Row(path=self.wanted.path, number=number, text=text, is_match=is_match)
         self.seen += is_match
         taken = self.seen - self.wanted.skip
@@ -93,21 +110,74 @@ class Reader:
                 self.recent.popleft()
 
     @property
+    def is_done(self) -> bool:
+        """Whether no further line can be wanted."""
+        return self.seen > self.wanted.skip + self.wanted.limit
+
+    @property
     def _last_match(self) -> int:
         return next(row.number for row in reversed(self.rows) if row.is_match)
 
 
 @dataclass(slots=True)
 class Lines:
-    """Output cut into lines, each given to its file's reader."""
+    """The lines of a few files that ripgrep got as descriptors, each given to its file's reader as it comes."""
 
     readers: dict[int, Reader]
     rest: bytes = b""
 
     def take(self, piece: bytes) -> bool:
-        *lines, self.rest = (self.rest + piece).split(b"\n")
-        for line in lines:
-            if row := _ROW.match(line):
-                text = row[4].removesuffix(b"\r").decode(errors="replace")
-                self.readers[int(row[1])].take(int(row[2]), text, is_match=row[3] == b":")
+        """Read the next piece of output."""
+        data = self.rest + piece
+        end = data.rfind(b"\n") + 1
+        self.rest = data[end:]
+        for row in _ROW.finditer(data, 0, end):
+            reader = self.readers[int(row["path"][len(_DESCRIPTOR) :])]
+            reader.take(int(row["number"]), _text(row), is_match=row["mark"] == b":")
         return True
+
+
+@dataclass(slots=True)
+class AllLines:
+    """The lines of a whole search, if they are not too many."""
+
+    data: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were too many."""
+        return len(self.data) > MAX_LINES_BYTES
+
+    def take(self, piece: bytes) -> bool:
+        """Keep the next piece of output; False when it is enough."""
+        self.data += piece
+        return not self.is_full
+
+    def files(self) -> dict[bytes, list[re.Match[bytes]]]:
+        """Return the lines by file, without binary files; of a cut output without the line that is not whole."""
+        found: dict[bytes, list[re.Match[bytes]]] = {}
+        for row in _ROW.finditer(bytes(self.data)):
+            if row["path"] is None:
+                found.pop(row["binary"], None)
+            else:
+                found.setdefault(row["path"], []).append(row)
+        return found
+
+
+def count_matches(lines: Sequence[re.Match[bytes]]) -> int:
+    """Return how many of a file's lines match."""
+    return sum(row["mark"] == b":" for row in lines)
+
+
+def rows_of(wanted: Wanted, window: Window, lines: Sequence[re.Match[bytes]]) -> list[Row]:
+    """Return the wanted ones of a file's lines."""
+    reader = Reader(wanted=wanted, window=window)
+    for row in lines:
+        if reader.is_done:
+            break
+        reader.take(int(row["number"]), _text(row), is_match=row["mark"] == b":")
+    return reader.rows
+
+
+def _text(row: re.Match[bytes]) -> str:
+    return row["text"].removesuffix(b"\r").decode(errors="replace")

@@ -74,7 +74,7 @@ def load_program() -> Program:
     """
     path = find_program()
     try:
-        return Program(path=path, files=(path, *_mapped_files(path), *filter(Path.exists, (_LOADER_CACHE,))))
+        return Program(path=path, files=(*_mapped_files(path), *filter(Path.is_file, (_LOADER_CACHE,))))
     except OSError as error:
         raise RipgrepMissing(f"the program ripgrep (rg) does not run: {error.strerror}") from error
 

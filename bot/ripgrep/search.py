@@ -1,10 +1,10 @@
 """Searching a chat's files: which files match, how often, and the matching lines.
 
-Two steps. The first walks the folder and only names and counts, so that totals are exact and the order is the
-same every time. The second reads the lines of the few files that are shown, through descriptors that the view
-opened: no line can come from elsewhere even where the kernel has no Landlock. There the first step may, for the
-moment of a race, name or count a file outside; names that cannot be opened inside are then left out, so what can
-be wrong is a count (best effort).
+A search finds everything before anything is sorted and cut, so that totals are exact and the order is the same
+every time. Many lines take two steps: the first only names and counts, the second reads the lines of the few
+files that are shown, through descriptors that the view opened. So it is always where the kernel has no Landlock:
+no line can come from outside then either. What is best effort there is that, for the moment of a race, a file
+outside may be counted; a name that cannot be opened inside is left out.
 
 Everything here blocks: call it from a thread.
 """
@@ -20,14 +20,15 @@ from dataclasses import dataclass
 
 from bot.errors import DutifulError
 from bot.ripgrep.child import Command, Exit, Halt, run
-from bot.ripgrep.output import Lines, Pieces, Reader, Row, Wanted, Window
+from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window, count_matches, rows_of
+from bot.security.landlock import abi_version
 from bot.security.workspace import PathRefused, WorkspaceView
 from bot.toolkit.ignore_rules import NOISE, IgnoreRules, rules_above, workspace_depth
 
 MAX_LINE_BYTES = 500
 """A longer line is cut by ripgrep, which says so at its end."""
 
-_BATCH = 100  # files whose descriptors one run gets
+_BATCH = 250  # files whose descriptors one run gets
 _QUIET = ("--no-config", "--color=never", "--no-messages", "--no-ignore-messages", "--no-mmap", "--crlf")
 # Only .gitignore counts, from the folder downwards and without a repository; what is above comes by rules of ours.
 _WALK = (
@@ -35,7 +36,7 @@ _WALK = (
     "--no-ignore-exclude", "--no-ignore-global",
 )  # fmt: skip
 _ROWS = (
-    "--text", "--null", "--no-heading", "--with-filename", "--line-number", "--no-context-separator",
+    "--null", "--no-heading", "--with-filename", "--line-number", "--no-context-separator",
     f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview",
 )  # fmt: skip
 _SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
@@ -95,31 +96,47 @@ class Search:
         Raises:
             PathMissing, PathRefused: the folder cannot be opened from this chat.
             SearchFailed: see there.
-            RipgrepMissing, OSError: the program cannot be run.
+            RipgrepMissing, LandlockError, OSError: the program cannot be run.
         """
+        if pattern is None:
+            what = ["--files"]
+        else:
+            what = ["--count" if is_counted else "--files-with-matches", *pattern.arguments()]
         with _opened(self.view, path) as place:
             pieces = Pieces(is_counted=is_counted)
-            what = ["--files"] if pattern is None else ["--count" if is_counted else "--files-with-matches"]
-            options = (
-                *_WALK,
-                *_filters(filters, place),
-                *place.options,
-                *what,
-                *(pattern.arguments() if pattern else ()),
-            )
-            command = Command(
-                arguments=(*_QUIET, *options, "--", place.argument),
-                folders=(place.start,),
-                memory=place.rules,
-                start_in=place.top,
-            )
-            ended = self._run(command, pieces.take)
-        files = sorted(pieces.files(is_whole=not ended.is_cut), key=lambda item: item[0].split(b"/"))
-        return Found(
-            files=[(place.shown(path), count) for path, count in files],
-            is_complete=not ended.is_cut,
-            has_unread=not ended.is_cut and ended.code == 2,  # noqa: PLR2004 - ripgrep: an error, here of a file
-        )
+            ended = self._run(place.command(filters, what), pieces.take)
+        return _found(pieces.files(is_whole=not ended.is_cut), place, ended)
+
+    def folder_rows(self, path: str, filters: Filters, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
+        """Count the matching lines below a folder and return those of a window, in the order of files and lines.
+
+        In one step where the kernel guards what is opened and the lines are not too many, else in two.
+
+        Raises:
+            As `folder`.
+        """
+        if abi_version():
+            with _opened(self.view, path) as place:
+                lines = AllLines()
+                what = [*_ROWS, *window.arguments(), *pattern.arguments()]
+                ended = self._run(place.command(filters, what), lines.take)
+            if not lines.is_full:
+                by_file = lines.files()
+                found = _found([(file, count_matches(rows)) for file, rows in by_file.items()], place, ended)
+                wanted = _wanted(found, window)
+                return found, [row for item in wanted for row in rows_of(item, window, by_file[place.found(item.path)])]
+        found = self.folder(path, filters, pattern, is_counted=True)
+        with self.view.open_folder(path) as (descriptor, _):
+            return found, self._rows(found, pattern, window, descriptor)
+
+    def file_rows(self, path: str, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
+        """Count the matching lines of one file and return those of a window.
+
+        Raises:
+            As `folder`.
+        """
+        found = self.file(path, pattern)
+        return found, self._rows(found, pattern, window, None)
 
     def file(self, path: str, pattern: Pattern) -> Found:
         """Count the matching lines of one file.
@@ -139,17 +156,6 @@ class Search:
             is_complete=not ended.is_cut,
         )
 
-    def rows(self, found: Found, pattern: Pattern, window: Window) -> list[Row]:
-        """Return the lines of a window over what was found, in the order of files and lines.
-
-        Files that changed since they were counted give what they hold now, those that are gone nothing.
-        """
-        wanted = _wanted(found, window)
-        rows: list[Row] = []
-        for first in range(0, len(wanted), _BATCH):
-            rows += self._rows_of(wanted[first : first + _BATCH], pattern, window)
-        return rows
-
     def can_open(self, path: str) -> bool:
         """Whether a found file is inside: always, unless it is gone or was never there but for a race."""
         try:
@@ -158,7 +164,13 @@ class Search:
             return False
         return True
 
-    def _rows_of(self, wanted: Sequence[Wanted], pattern: Pattern, window: Window) -> list[Row]:
+    def _rows(self, found: Found, pattern: Pattern, window: Window, folder: int | None) -> list[Row]:
+        """Read the lines of a window. Files that changed meanwhile give what they hold now, those gone nothing."""
+        wanted = _wanted(found, window)
+        parts = (wanted[first : first + _BATCH] for first in range(0, len(wanted), _BATCH))
+        return [row for part in parts for row in self._rows_of(part, pattern, window, folder)]
+
+    def _rows_of(self, wanted: Sequence[Wanted], pattern: Pattern, window: Window, folder: int | None) -> list[Row]:
         with ExitStack() as opened:
             readers: dict[int, Reader] = {}
             for item in wanted:
@@ -167,15 +179,15 @@ class Search:
                     readers[file.fileno()] = Reader(wanted=item, window=window)
             if not readers:
                 return []
-            counts = (
-                f"--max-count={max(reader.wanted.skip + reader.wanted.limit for reader in readers.values())}",
-                f"--before-context={window.before}",
-                f"--after-context={window.after}",
+            most = max(reader.wanted.skip + reader.wanted.limit for reader in readers.values())
+            options = (*_ROWS, "--text", f"--max-count={most}", *window.arguments(), *pattern.arguments())
+            command = Command(
+                arguments=(*_QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
+                folders=() if folder is None else (folder,),
+                files=tuple(readers) if folder is None else (),
+                others=() if folder is None else tuple(readers),
             )
-            paths = [f"/proc/self/fd/{number}" for number in readers]
-            arguments = (*_QUIET, *_ROWS, *counts, *pattern.arguments(), "--", *paths)
-            lines = Lines(readers)
-            self._run(Command(arguments=arguments, files=tuple(readers)), lines.take)
+            self._run(command, Lines(readers).take)
         return [row for reader in readers.values() for row in reader.rows]
 
     def _run(self, command: Command, take: Callable[[bytes], bool]) -> Exit:
@@ -200,6 +212,15 @@ def _reason(ended: Exit) -> str:
     said = next((line for line in lines if line.startswith("error: ")), "")
     first = lines[0].removeprefix("rg: ")
     return f"{first} {said.removeprefix('error: ')}" if said else first
+
+
+def _found(files: list[tuple[bytes, int]], place: _Place, ended: Exit) -> Found:
+    files.sort(key=lambda item: item[0].split(b"/"))
+    return Found(
+        files=[(place.shown(path), count) for path, count in files],
+        is_complete=not ended.is_cut,
+        has_unread=not ended.is_cut and ended.code == 2,  # noqa: PLR2004 - ripgrep: an error, here of a file
+    )
 
 
 def _wanted(found: Found, window: Window) -> list[Wanted]:
@@ -231,12 +252,20 @@ class _Place:
     options: tuple[str, ...]
     rules: tuple[int, ...]
 
-    @property
-    def argument(self) -> str:
-        return f"./{self.below}"
+    def command(self, filters: Filters, what: Sequence[str]) -> Command:
+        options = (*_QUIET, *_WALK, *_filters(filters, self.below), *self.options, *what)
+        return Command(
+            arguments=(*options, "--", f"./{self.below}"),
+            folders=(self.start,),
+            others=self.rules,
+            start_in=self.top,
+        )
 
     def shown(self, path: bytes) -> str:
         return self.prefix + os.fsdecode(path.removeprefix(b"./"))
+
+    def found(self, shown: str) -> bytes:
+        return b"./" + os.fsencode(shown.removeprefix(self.prefix))
 
 
 @contextmanager
@@ -262,13 +291,13 @@ def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
         )
 
 
-def _filters(filters: Filters, place: _Place) -> list[str]:
+def _filters(filters: Filters, below: str) -> list[str]:
     chosen = []
     if filters.glob:
         glob = filters.glob.removeprefix("!")
         mark = "!" if glob != filters.glob else ""
         if "/" in glob.rstrip("/") and not glob.startswith("**/"):
-            glob = f"/{_plain(place.below)}/{glob.lstrip('/').removeprefix('./')}".replace("//", "/")
+            glob = f"/{_plain(below)}/{glob.lstrip('/').removeprefix('./')}".replace("//", "/")
         chosen.append(f"--glob={mark}{glob}")
     if filters.type:
         chosen.append(f"--type={filters.type}")

@@ -13,8 +13,9 @@ from typing import Any
 from bot.messages import Replay, Risk
 from bot.ripgrep.answers import answered, is_file, number, page_remark, within
 from bot.ripgrep.child import in_own_thread
+from bot.ripgrep.output import Row, Window
 from bot.ripgrep.program import missing_reason
-from bot.ripgrep.search import Filters, Found, Pattern, Row, Search, Window, deadline
+from bot.ripgrep.search import Filters, Found, Pattern, Search, deadline
 from bot.security.workspace import WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, size_text
@@ -180,16 +181,14 @@ def _search(search: Search, asked: _Asked) -> ToolResult:
     if is_file(search.view, asked.path):
         if refusal := _unsearchable(search.view, asked.path):
             return ToolResult.error(f"{one_line(shown)}: {refusal}")
-        found = search.file(asked.path, asked.pattern)
+        found, rows = search.file_rows(asked.path, asked.pattern, asked.window)
+    elif asked.mode == "content":
+        found, rows = search.folder_rows(asked.path, asked.filters, asked.pattern, asked.window)
     else:
-        is_counted = asked.mode != _MODES[0]
-        found = search.folder(asked.path, asked.filters, asked.pattern, is_counted=is_counted)
+        found, rows = search.folder(asked.path, asked.filters, asked.pattern, is_counted=asked.mode == "count"), []
     if not found.files:
         return ToolResult(f"({'; '.join([f'{one_line(shown)}: no match', *_remarks(search, found, shown)])})")
-    if asked.mode == "content":
-        lines, totals = _content(search.rows(found, asked.pattern, asked.window), found, asked.window)
-    else:
-        lines, totals = _files(search, found, asked)
+    lines, totals = _content(rows, found, asked.window) if asked.mode == "content" else _files(search, found, asked)
     return ToolResult("\n".join((*lines, f"({'; '.join([*totals, *_remarks(search, found, shown)])})")))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.security.landlock import Access, Grant, LandlockError, abi_version, restrict_thread
+from bot.security.landlock import Access, Grant, LandlockError, abi_version, move_thread, restrict_thread
 
 pytestmark = pytest.mark.skipif(not abi_version(), reason="this kernel has no Landlock")
 
@@ -49,19 +49,23 @@ def restricted(act: Callable[[], Any], folders: Sequence[tuple[Path, Access]]) -
     return outcome[0]
 
 
+def names(folder: Path) -> Callable[[], list[str]]:
+    return lambda: [path.name for path in folder.iterdir()]
+
+
 def test_what_lies_in_the_granted_folder_can_be_read_and_nothing_else(inside: Path) -> None:
     assert restricted((inside / "deep/a.txt").read_text, [(inside, LOOK)]) == "mine"
-    assert restricted(lambda: os.listdir(inside / "deep"), [(inside, LOOK)]) == ["a.txt"]
-    for act in ((inside.parent / "secret").read_text, lambda: os.listdir(inside.parent), Path("/etc/passwd").read_text):
+    assert restricted(names(inside / "deep"), [(inside, LOOK)]) == ["a.txt"]
+    for act in ((inside.parent / "secret").read_text, names(inside.parent), Path("/etc/passwd").read_text):
         assert isinstance(restricted(act, [(inside, LOOK)]), PermissionError)
 
 
 def test_a_granted_folder_cannot_be_written(inside: Path) -> None:
     for act in (
         lambda: (inside / "deep/a.txt").write_text("x"),
-        lambda: (inside / "new").touch(),
-        lambda: (inside / "deep/a.txt").unlink(),
-        lambda: (inside / "new").mkdir(),
+        (inside / "new").touch,
+        (inside / "deep/a.txt").unlink,
+        (inside / "new").mkdir,
         lambda: os.truncate(inside / "deep/a.txt", 0),
     ):
         assert isinstance(restricted(act, [(inside, LOOK)]), PermissionError)
@@ -83,12 +87,12 @@ def test_a_link_or_a_swapped_folder_leads_nowhere(inside: Path) -> None:
 def test_a_file_is_granted_by_itself(inside: Path) -> None:
     file = inside / "deep/a.txt"
     assert restricted(file.read_text, [(file, Access.READ_FILE)]) == "mine"
-    assert isinstance(restricted(lambda: os.listdir(inside), [(file, Access.READ_FILE)]), PermissionError)
+    assert isinstance(restricted(names(inside), [(file, Access.READ_FILE)]), PermissionError)
 
 
 def test_a_process_started_by_the_thread_is_under_the_same_wall(inside: Path) -> None:
     def cat(path: Path) -> tuple[int, bytes]:
-        done = subprocess.run(["cat", path], capture_output=True, stdin=subprocess.PIPE, timeout=10)
+        done = subprocess.run(["cat", path], check=False, capture_output=True, stdin=subprocess.PIPE, timeout=10)
         return done.returncode, done.stdout
 
     system = [(Path(folder), RUN) for folder in ("/usr", "/lib", "/lib64", "/bin") if Path(folder).exists()]
@@ -97,7 +101,7 @@ def test_a_process_started_by_the_thread_is_under_the_same_wall(inside: Path) ->
 
 
 def test_a_program_that_is_not_granted_does_not_start(inside: Path) -> None:
-    start = lambda: subprocess.run([sys.executable, "-c", ""], stdin=subprocess.PIPE)  # noqa: E731
+    start = lambda: subprocess.run([sys.executable, "-c", ""], check=False, stdin=subprocess.PIPE)  # noqa: E731
     assert isinstance(restricted(start, [(inside, LOOK)]), PermissionError)
 
 
@@ -116,7 +120,24 @@ def test_a_rule_the_kernel_refuses_is_an_error_and_restricts_nothing(inside: Pat
 
 
 def test_no_descriptor_is_left_behind(inside: Path) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = sorted(names(Path("/proc/self/fd"))())
     for _ in range(5):
         restricted(lambda: None, [(inside, LOOK)])
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert sorted(names(Path("/proc/self/fd"))()) == before
+
+
+def test_a_thread_with_a_folder_of_its_own_leaves_the_others_where_they_are(inside: Path) -> None:
+    here = Path.cwd()
+    found: list[Path] = []
+    descriptor = os.open(inside, os.O_RDONLY | os.O_CLOEXEC)
+
+    def body() -> None:
+        move_thread(descriptor)
+        found.append(Path.cwd())
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join(20)
+    os.close(descriptor)
+    assert found == [inside]
+    assert Path.cwd() == here
