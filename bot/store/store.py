@@ -7,9 +7,22 @@ import sqlite3
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Steps, Subagents, Turns
+from bot.interfaces import (
+    Cursors,
+    History,
+    HistorySearch,
+    Inbox,
+    Jobs,
+    Outbox,
+    Overview,
+    People,
+    Steps,
+    Subagents,
+    Turns,
+)
 from bot.messages import new_id
 from bot.store.database import Database
+from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
@@ -29,6 +42,7 @@ class SqlStore:
         self.turns: Turns = SqlTurns(database, clock, owner=owner)
         self.steps: Steps = SqlSteps(database, clock)
         self.history: History = SqlHistory(database)
+        self.history_search: HistorySearch = SqlHistorySearch(database)
         self.outbox: Outbox = SqlOutbox(database, clock)
         self.jobs: Jobs = SqlJobs(database, clock)
         self.people: People = SqlPeople(database)
