@@ -17,8 +17,8 @@ from bot.messages import Address, clean_text
 from bot.records import HistoryFindings, HistoryHit, HistoryQuery, Message
 from bot.store.database import Database
 
-PORTION = 500
-"""Rows read into the index in one transaction; some 20 ms."""
+PORTION = 200
+"""Rows read into the index in one transaction; some 10 ms."""
 
 MAX_COUNTED = 1_000
 """Matches are counted up to here."""

@@ -172,7 +172,7 @@ async def test_rows_from_before_the_migration_are_found(tmp_path: Path, clock: F
     conn.close()
     async with opened(tmp_path / "db", clock, exclusive=True) as store:
         assert (await find(store, "old words", limit=1)).total == PORTION + 10
-        assert await found(store, "509") == ["old words 509"]
+        assert await found(store, "209") == ["old words 209"]
 
 
 async def test_what_is_said_after_a_search_is_found_by_the_next(store: Store, tmp_path: Path, clock: FakeClock) -> None:
