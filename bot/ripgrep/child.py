@@ -210,13 +210,15 @@ def _start(command: Command, *, output: int, errors: int) -> int:
         nothing = hold(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # here: the restricted thread can open no file
         grants = _grants(command, [hold(path, _LOOK) for path in program.files]) if abi_version() else None
 
+        strays = _inheritable()
+
         def body() -> None:
             try:
                 if command.start_in is not None:
                     move_thread(command.start_in)
                 if grants is not None:
                     restrict_thread(grants)
-                started.append(_spawn(program, command, (nothing, output, errors)))
+                started.append(_spawn(program, command, (nothing, output, errors), strays))
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
                 failed.append(error)
 
@@ -236,18 +238,29 @@ def _grants(command: Command, needed: Sequence[int]) -> list[Grant]:
     ]
 
 
-def _spawn(program: Program, command: Command, pipes: tuple[int, int, int]) -> int:
-    """Start the process. All descriptors but those named are closed in it, since ours are made so.
+def _inheritable() -> list[int]:
+    """Return what every process we start would inherit: descriptors that this one got from its own starter."""
+    found = []
+    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - names only
+        with suppress(OSError):  # closed meanwhile, as the folder itself
+            if number > 2 and os.get_inheritable(number):  # noqa: PLR2004 - standard input, output, errors
+                found.append(number)
+    return found
+
+
+def _spawn(program: Program, command: Command, pipes: tuple[int, int, int], strays: Sequence[int]) -> int:
+    """Start the process with the descriptors that are named and no other.
 
     Not by `subprocess`: in a thread that may not list /proc/self/fd it closes every possible descriptor number,
     5 ms for a limit of 20,000; and it makes passed ones inheritable by whatever else is started meanwhile.
     """
     kept = [*zip(pipes, (0, 1, 2), strict=True), *((file, file) for file in (*command.files, *command.others))]
+    closing = [(os.POSIX_SPAWN_CLOSE, number) for number in strays]
     return os.posix_spawn(
         program.path,
         [os.fsencode(program.path), *map(os.fsencode, command.arguments)],
         {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-        file_actions=[(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in kept],
+        file_actions=[*closing, *((os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in kept)],
         setpgroup=0,
         setsigmask=[],
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; the program shall not

@@ -17,7 +17,7 @@ MAX_LINES_BYTES = 512 * 1024
 # which a NUL was found. Paths begin with "./" or "/proc" and may hold anything but NUL.
 _ROW = re.compile(
     rb"(?P<binary>\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
-    rb"\(found [^\n]*\)\n"
+    rb"\(found [^\n]*\)\n(?=\./|\Z)"
     rb"|(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>[^\n]*)\n"
 )
 _DESCRIPTOR = "/proc/self/fd/"

@@ -121,10 +121,11 @@ class Search:
                 what = [*_ROWS, *window.arguments(), *pattern.arguments()]
                 ended = self._run(place.command(filters, what), lines.take)
             if not lines.is_full:
-                by_file = lines.files()
-                found = _found([(file, count_matches(rows)) for file, rows in by_file.items()], place, ended)
+                files = lines.files()
+                found = _found([(file, count_matches(rows)) for file, rows in files.items()], place, ended)
+                by_path = {place.shown(file): rows for file, rows in files.items()}
                 wanted = _wanted(found, window)
-                return found, [row for item in wanted for row in rows_of(item, window, by_file[place.found(item.path)])]
+                return found, [row for item in wanted for row in rows_of(item, window, by_path[item.path])]
         found = self.folder(path, filters, pattern, is_counted=True)
         with self.view.open_folder(path) as (descriptor, _):
             return found, self._rows(found, pattern, window, descriptor)
@@ -263,9 +264,6 @@ class _Place:
 
     def shown(self, path: bytes) -> str:
         return self.prefix + os.fsdecode(path.removeprefix(b"./"))
-
-    def found(self, shown: str) -> bytes:
-        return b"./" + os.fsencode(shown.removeprefix(self.prefix))
 
 
 @contextmanager
