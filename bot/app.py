@@ -38,6 +38,7 @@ from bot.providers.openai_dialect import output_limit_tokens
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.store.store import SqlStore
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
@@ -106,7 +107,11 @@ class Engine:
         )
         self.provider = build_provider(config, self.clock)
         self.room = ToolRoom(
-            config.tools, workspace=config.bot.workspace, data_dir=config.bot.data_dir, clock=self.clock
+            config.tools,
+            workspace=config.bot.workspace,
+            data_dir=config.bot.data_dir,
+            clock=self.clock,
+            limits=config.limits,
         )
         self.registry = self._load_tools(composer, delivers=delivers)
         self.loop = self._build_loop(owned)
@@ -197,7 +202,11 @@ class Engine:
             sections={name: model for name, model in self.config.plugins.items() if "." not in name},
         )
         registry = ToolRegistry(time_limit_s=self.config.limits.tool_timeout_s)
-        names = ToolLoader(disabled=self.config.tools.main.disabled).load(context, registry)
+        loader = ToolLoader(disabled=self.config.tools.main.disabled)
+        names = loader.load(context, registry)
+        self.room.catalogue = ToolCatalogue(loader, registry)
+        for name in set(self.config.tools.main.disabled) - set(loader.left_out):
+            _log.warning("[tools] disabled names no tool", tool=name)
         _log.debug("tools loaded", tools=names)
         return registry
 
@@ -212,6 +221,7 @@ class Engine:
                 governor=ContextGovernor(),
                 policy=self.policy,
                 limits=limits,
+                settings=self.room.settings,
                 governor_limits=GovernorLimits(
                     context_window_tokens=config.llm.context_window_tokens,
                     max_output_tokens=output_limit_tokens(
@@ -290,6 +300,7 @@ class Engine:
             StoreError: the database turned out to be damaged.
         """
         try:
+            self.room.settings.apply(await self.store.settings.all())
             await self.room.start()
             await self.control.start()
             if self.health is not None:

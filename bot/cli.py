@@ -160,6 +160,14 @@ def status(json: JsonOption = False, config: ConfigOption = None) -> None:
     print_status(report, as_json=json)
 
 
+@app.command()
+def tools(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the tools with risk, scope and status."""
+    from bot.reports import print_tools  # as in `status`
+
+    print_tools(_run(_ask(_load(config, secrets=False), "tools")), as_json=json)
+
+
 @jobs_app.command("list")
 def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
     """List all jobs, soonest first."""

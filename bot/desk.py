@@ -37,6 +37,7 @@ class ControlDesk:
             "jobs.list": self.list_jobs,
             "jobs.remove": self.remove_job,
             "jobs.run": self.run_job,
+            "tools": self.list_tools,
         }
 
     async def status(self, _request: Json) -> Json:
@@ -95,6 +96,11 @@ class ControlDesk:
         await self._engine.store.jobs.run_now(job.id, self._composer)
         self._engine.ring_all()
         return self._job(job)
+
+    async def list_tools(self, _request: Json) -> list[Json]:
+        """Return all tools by name, with risk, scopes and status."""
+        catalogue = self._engine.room.catalogue
+        return [] if catalogue is None else [asdict(row) for row in catalogue.listings()]
 
     async def _find(self, wanted: str) -> Job:
         job = find_job(await self._engine.store.jobs.list(), wanted)

@@ -124,6 +124,14 @@ class Steps(Protocol):
     async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
         """Run `work` and store its result in one durable transaction; a call with a result returns that."""
 
+    async def take_answer(
+        self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
+    ) -> CallResult | None:
+        """Let the message of this id that waits in the turn's lane be a call's result, as `compose` has it, not a turn.
+
+        One durable transaction: the message is done and the result stored. None while no such message waits there.
+        """
+
 
 class History(Protocol):
     """The rows of sessions."""
@@ -281,6 +289,15 @@ class Unit(Protocol):
     def count_subagents(self, address: Address) -> int:
         """Return how many subagents of a chat are still running."""
 
+    def put_setting(self, key: str, value: int | None) -> None:
+        """Keep a setting for the whole process; None forgets it."""
+
+    def notes(self, session_id: int) -> Mapping[str, str]:
+        """See `Settings.notes`."""
+
+    def put_note(self, session_id: int, key: str, value: str | None) -> None:
+        """Keep a note of a conversation; None forgets it."""
+
 
 class People(Protocol):
     """What people told the bot about themselves, by platform id."""
@@ -309,11 +326,24 @@ class Subagents(Protocol):
         """Return one, or None."""
 
 
+class Settings(Protocol):
+    """Settings changed at run time, and notes of conversations; both are written by `Unit`."""
+
+    async def all(self) -> Mapping[str, int]:
+        """Return the changed settings by name."""
+
+    async def notes(self, session_id: int) -> Mapping[str, str]:
+        """Return a conversation's notes by key, in the order of the keys."""
+
+
 class Overview(Protocol):
     """Questions of people who look after the bot."""
 
     async def status(self) -> StoreStatus:
         """Return counts and the newest dead letters."""
+
+    async def usage(self, address: Address, *, since_us: int) -> Usage:
+        """Return the tokens that the turns of a chat (and thread) used since then."""
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
@@ -338,6 +368,7 @@ class Store(Protocol):
     people: People
     cursors: Cursors
     subagents: Subagents
+    settings: Settings
     overview: Overview
 
 

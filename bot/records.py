@@ -256,6 +256,11 @@ class Subagent:
     started_us: int
 
 
+def outcome_id(subagent_id: str) -> str:
+    """Return the message id under which a subagent's outcome comes back."""
+    return f"{subagent_id}-outcome"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryQuery:
     """What is looked for in a chat's history. Words are matched from their beginning, without case and accents."""

@@ -66,6 +66,20 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     console.print(table)
 
 
+def print_tools(tools: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print a list of tools."""
+    if as_json:
+        print(json.dumps(tools, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, width=_width())
+    table = Table(Column("tool", no_wrap=True), "risk", "scope", "status", "what it does", box=None, pad_edge=False)
+    for tool in tools:
+        origin = "" if tool["source"] == "built-in" else f" ({tool['source']})"
+        summary = Text(clean(f"{tool['summary']}{origin}".strip()))
+        table.add_row(tool["name"], tool["risk"], ", ".join(tool["scopes"]), Text(clean(tool["status"])), summary)
+    console.print(table)
+
+
 def _print_stacked(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Print a list for a screen too narrow for columns."""
     for job in jobs:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import tomllib
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,23 @@ from pydantic_core import PydanticUndefined
 from bot.config import (
     AccessSection,
     BotSection,
+    CliAppSection,
     Config,
+    ExecSection,
+    FilesSection,
+    ImageSection,
     JobsSection,
     LimitsSection,
     LlmSection,
     LogSection,
+    SearchEngine,
     ServerSection,
+    ToolsSection,
+    WebSection,
     default_config_text,
     load_config,
 )
+from bot.parts import config_sections
 
 CORE: dict[str, type[BaseModel]] = {
     "bot": BotSection,
@@ -33,7 +43,14 @@ CORE: dict[str, type[BaseModel]] = {
     "limits": LimitsSection,
     "server": ServerSection,
     "log": LogSection,
+    "tools": ToolsSection,
+    "tools.web": WebSection,
+    "tools.exec": ExecSection,
+    "tools.files": FilesSection,
+    "tools.image": ImageSection,
 }
+NAMED: dict[str, type[BaseModel]] = {"tools.web.search_engines.brave": SearchEngine, "cli_apps.weather": CliAppSection}
+"""Sections of which there may be several: what the example sets is an example, not a default."""
 TOKEN = "123456789:AAF-abcdefghijklmnopqrstuvwxyz012345"
 
 
@@ -55,22 +72,27 @@ def test_the_example_is_valid_as_it_stands_and_changes_nothing(tmp_path: Path) -
 def test_the_example_shows_every_key_of_every_core_section_with_its_default() -> None:
     shown = uncommented()
     depends_on_machine = {("bot", "timezone"), ("bot", "data_dir"), ("bot", "workspace")}
-    for name, model in CORE.items():
-        assert list(shown[name]) == [key for key in shown[name] if key in model.model_fields]
-        assert set(shown[name]) == set(model.model_fields)
-        for key, value in shown[name].items():
+    for name, model in (CORE | NAMED).items():
+        section = reduce(operator.getitem, name.split("."), shown)
+        keys = {key for key in section if f"{name}.{key}" not in CORE}  # without the sections below it
+        assert keys == set(model.model_fields), name
+        for key in () if name in NAMED else keys - {"search_engines"}:
             default = model.model_fields[key].get_default()
             if default not in (None, PydanticUndefined) and (name, key) not in depends_on_machine:
-                assert value == default, f"{name}.{key}"
+                assert section[key] == default, f"{name}.{key}"
 
 
-def test_the_example_is_valid_with_every_core_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def test_the_example_is_valid_with_every_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY"):
+        monkeypatch.setenv(name, "k")
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
-    text = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", default_config_text().partition("# A channel is on")[0])
-    config = load(tmp_path, text)
+    text = re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", default_config_text())
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    config = load_config(tmp_path / "c.toml", sections=config_sections())
     assert config.llm.provider == "openai"
     assert config.access.owners == ["telegram:111"]
+    assert list(config.tools.web.search_engines) == ["brave"]
+    assert config.tools.cli_apps["weather"].command == ["wttr", "--plain"]
 
 
 def test_each_key_of_the_example_is_explained() -> None:

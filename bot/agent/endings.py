@@ -13,7 +13,7 @@ from bot.agent.commands import CommandResult
 from bot.agent.runs import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
-from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState
+from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState, outcome_id
 from bot.texts import say
 from bot.toolkit.context import RequestContext
 from bot.zones import local_text
@@ -144,7 +144,7 @@ class EndingWriter:
         outcome = InboundMessage(
             address=turn.address,
             account="subagents",
-            message_id=f"{subagent_id}-outcome",
+            message_id=outcome_id(subagent_id),
             text=text,
             sender_id=turn.messages[0].message.sender_id,
             chat_type=turn.messages[0].message.chat_type,

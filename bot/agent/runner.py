@@ -101,7 +101,7 @@ class _Run:
         if outcome.turn.has_rows:
             await self._finish_open_step()
         while not outcome.culprit:
-            if outcome.turn.step >= self._parts.limits.steps_per_turn:
+            if outcome.turn.step >= self._parts.settings["steps_per_turn"]:
                 await self._answer_without_tools(_ANSWER_NOW, StopReason.STEPS)
                 return outcome
             reply = await self._ask()

@@ -17,6 +17,7 @@ from bot.messages import Usage
 from bot.records import Message, QueuedMessage, Turn
 from bot.toolkit.context import RequestContext
 from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.settings import RuntimeSettings
 
 Offload = Callable[[RequestContext, str, str], str]
 """Keeps a tool's full output (request, digest, text) where `read_file` finds it; returns the path to say."""
@@ -32,6 +33,7 @@ class RunnerParts:
     governor: ContextGovernor
     policy: AccessPolicy
     limits: LimitsSection
+    settings: RuntimeSettings
     governor_limits: GovernorLimits
     offload: Offload
     images: ImageStore

@@ -129,7 +129,7 @@ class StepCalls:
         return [*rows, *joined]
 
     async def _run_batch(self, batch: list[PreparedCall]) -> None:
-        limit = asyncio.Semaphore(self._parts.limits.parallel_calls)
+        limit = asyncio.Semaphore(self._parts.settings["parallel_calls"])
 
         async def one(item: PreparedCall) -> None:
             async with limit:

@@ -156,7 +156,7 @@ class CliAppSection(Section):
     @classmethod
     def _words(cls, value: Any) -> Any:
         try:
-            return shlex.split(value) if isinstance(value, str) else value
+            return (shlex.split(value) or [""]) if isinstance(value, str) else value
         except ValueError as exc:
             raise ValueError(f"command cannot be split into words: {exc}") from None
 

@@ -87,6 +87,8 @@ class Database:
         self._reader = reader
         self._pending: deque[_Pending] = deque()
         self._draining = False
+        self._reads_ended = False
+        self._writes_ended = False
         self._synchronous = ""
         self._loop = asyncio.get_running_loop()
 
@@ -122,7 +124,10 @@ class Database:
 
         Raises:
             StoreUnavailable: full disk, read-only file, or another process kept the lock too long.
+            StoreError: the database is closed.
         """
+        if self._writes_ended:
+            raise self._is_closed()
         pending = _Pending(work, durable, self._loop.create_future())
         self._pending.append(pending)
         try:
@@ -136,7 +141,13 @@ class Database:
         return result
 
     async def read(self, work: Work[T]) -> T:
-        """Run a query function on the reader's thread."""
+        """Run a query function on the reader's thread.
+
+        Raises:
+            StoreError: the database is closed, or damaged.
+        """
+        if self._reads_ended:
+            raise self._is_closed()
         try:
             return await self._reader.call(work)
         except sqlite3.Error as exc:
@@ -144,8 +155,14 @@ class Database:
 
     async def close(self) -> None:
         """Finish what is queued and close both connections; idempotent."""
+        # Before each end: a closing thread answers nobody who asks it later, and they would wait for ever.
+        self._reads_ended = True
         await self._reader.close()
+        self._writes_ended = True
         await self._writer.close()
+
+    def _is_closed(self) -> StoreError:
+        return StoreError(f"{self.path}: the database is closed")
 
     def _drain(self, conn: sqlite3.Connection) -> None:
         """Commit everything that waits; on the writer's thread."""

@@ -39,6 +39,7 @@ def prune(conn: sqlite3.Connection, older_than_us: int) -> int:
         f" LIMIT {PORTION})",
         (older_than_us,),
     ).rowcount
+    removed += conn.execute("DELETE FROM notes WHERE session_id NOT IN (SELECT id FROM sessions)").rowcount
     removed += conn.execute(
         f"DELETE FROM sessions WHERE id IN ({old_sessions} AND id NOT IN (SELECT session_id FROM history)"  # noqa: S608
         f" AND lane NOT IN (SELECT key FROM lanes WHERE turn_id IS NOT NULL) LIMIT {PORTION})",

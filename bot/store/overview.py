@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from bot.messages import Address
+from bot.messages import Address, Usage
 from bot.records import DeadLetter, StoreStatus
 from bot.store.database import Database
 from bot.store.maintenance import prune
@@ -37,6 +37,19 @@ class SqlOverview:
                 dead_letters=tuple(_dead_letters(conn, _DEAD_IN_STATUS)),
                 dead_letter_count=count("inbox WHERE state = 'dead'") + count("outbox WHERE state = 'dead'"),
             )
+
+        return await self._database.read(work)
+
+    async def usage(self, address: Address, *, since_us: int) -> Usage:
+        """See `Overview.usage`."""
+
+        def work(conn: sqlite3.Connection) -> Usage:
+            row = conn.execute(
+                "SELECT total(input_tokens), total(output_tokens) FROM turns WHERE ended_us >= ? AND session_id IN"
+                " (SELECT id FROM sessions WHERE lane = ?)",
+                (since_us, address.key),
+            ).fetchone()
+            return Usage(input_tokens=int(row[0]), output_tokens=int(row[1]))
 
         return await self._database.read(work)
 

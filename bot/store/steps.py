@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from bot.clock import Clock
 from bot.interfaces import Unit
-from bot.messages import ToolCall, clean_text
+from bot.messages import InboundMessage, ToolCall, clean_text
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
-from bot.store.codec import call_result, call_result_json
+from bot.store.codec import INBOX_COLUMNS, call_result, call_result_json, inbox_row
 from bot.store.database import Database
 from bot.store.turns import append_history, check_lease, joinable
 from bot.store.unit import SqlUnit
@@ -128,6 +128,33 @@ class SqlSteps:
             return result
 
         return await self._database.write(unit, durable=True)
+
+    async def take_answer(
+        self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
+    ) -> CallResult | None:
+        """See `Steps.take_answer`."""
+        waiting = "lane = (SELECT key FROM lanes WHERE turn_id = ?) AND message_id = ? AND state = 'queued'"
+
+        def look(conn: sqlite3.Connection) -> QueuedMessage | None:
+            check_lease(conn, turn)
+            row = conn.execute(
+                f"SELECT {INBOX_COLUMNS} FROM inbox WHERE {waiting}",  # noqa: S608
+                (turn.id, message_id),
+            ).fetchone()
+            return None if row is None else inbox_row(row)
+
+        def take(conn: sqlite3.Connection) -> CallResult | None:
+            item = look(conn)
+            if item is None:
+                return None
+            result = compose(item.message)
+            conn.execute("UPDATE inbox SET state = 'done' WHERE id = ?", (item.id,))  # not one of the turn's messages
+            _save_result(conn, turn.id, result)
+            return result
+
+        # Asked again and again while somebody waits: only an answer is worth a durable commit.
+        found = await self._database.read(look)
+        return None if found is None else await self._database.write(take, durable=True)
 
 
 def _save_result(conn: sqlite3.Connection, turn_id: int, result: CallResult) -> None:

@@ -16,6 +16,7 @@ from bot.interfaces import (
     Outbox,
     Overview,
     People,
+    Settings,
     Steps,
     Subagents,
     Turns,
@@ -28,6 +29,7 @@ from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlHistory, SqlPeople
+from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents
 from bot.store.turns import SqlTurns
@@ -48,6 +50,7 @@ class SqlStore:
         self.people: People = SqlPeople(database)
         self.cursors: Cursors = SqlCursors(database, clock)
         self.subagents: Subagents = SqlSubagents(database)
+        self.settings: Settings = SqlSettings(database)
         self.overview: Overview = SqlOverview(database)
 
     @classmethod

@@ -10,6 +10,7 @@ from bot.records import Job, NewJob, Subagent
 from bot.store.inbox import insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
+from bot.store.settings import notes_of, put_note, put_setting
 from bot.store.subagents import insert_subagent, running_subagents
 
 
@@ -60,3 +61,15 @@ class SqlUnit:
     def count_subagents(self, address: Address) -> int:
         """See `Unit.count_subagents`."""
         return running_subagents(self._conn, address)
+
+    def put_setting(self, key: str, value: int | None) -> None:
+        """See `Unit.put_setting`."""
+        put_setting(self._conn, key, value)
+
+    def notes(self, session_id: int) -> dict[str, str]:
+        """See `Unit.notes`."""
+        return notes_of(self._conn, session_id)
+
+    def put_note(self, session_id: int, key: str, value: str | None) -> None:
+        """See `Unit.put_note`."""
+        put_note(self._conn, session_id, key, value)

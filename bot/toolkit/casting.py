@@ -123,7 +123,7 @@ class Caster:
 
     def _cast_properties(self, value: dict[str, Any], node: Node) -> dict[str, Any]:
         properties = {name: found for _, name, found in self._index.children(node, ("properties",))}
-        patterns = list(self._index.children(node, ("patternProperties",)))
+        patterns = self._index.children(node, ("patternProperties",))
         rest = self._index.child(node, "additionalProperties")
         required = node.schema.get("required")
         mended = {}

@@ -6,6 +6,7 @@ The name is never asked: it is chosen by whoever wrote the file. Everything here
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -44,10 +45,24 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x1a\x45\xdf\xa3", "video/webm"),
 )
 _BEFORE = {"image/webp": b"RIFF", "audio/wav": b"RIFF", "video/mp4": b"\x00\x00"}  # what such a file begins with
-_OFFICE = {
-    b"word/": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    b"xl/": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    b"ppt/": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+PDF = "application/pdf"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+_OFFICE_FOLDERS = {b"word/": DOCX, b"xl/": XLSX, b"ppt/": PPTX}
+_CONTENT_TYPES = b"[Content_Types].xml"  # every package has it: ECMA-376 part 2, 10.1.2.2
+
+DOC, XLS, PPT = "application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"
+ENCRYPTED_OFFICE = "application/x-ole-encrypted-package"
+"""An office file with a password: [MS-OFFCRYPTO] 2.3.4.4 puts it into an OLE container; it has no registered type."""
+
+# Streams of an OLE container by their names in its directory: [MS-DOC] 2.1.1, [MS-XLS] 2.1.2, [MS-PPT] 2.1.2.
+_OLE = "application/x-ole-storage"
+_OLE_STREAMS = {
+    "EncryptedPackage": ENCRYPTED_OFFICE,
+    "WordDocument": DOC,
+    "Workbook": XLS,
+    "PowerPoint Document": PPT,
 }
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The pictures that every vision model takes."""
@@ -95,6 +110,10 @@ def file_type(file: BinaryIO, *, limit_bytes: int) -> FileType:
     file.seek(0)
     head = file.read(_HEAD_BYTES)
     mime = _signature(head)
+    if mime == "application/zip":
+        return FileType(mime=_package(file, head, limit_bytes))
+    if mime == _OLE:
+        return FileType(mime=_ole_content(file, limit_bytes))
     if mime:
         return FileType(mime=mime)
     for mark, encoding in _MARKS:
@@ -141,10 +160,34 @@ def is_whole_image(data: bytes, mime: str) -> bool:
 def _signature(head: bytes) -> str:
     for start, signature, mime in _SIGNATURES:
         if head.startswith(signature, start) and head.startswith(_BEFORE.get(mime, b"")):
-            if mime == "application/zip":
-                return next((kind for folder, kind in _OFFICE.items() if folder in head), mime)
             return mime
     return ""
+
+
+def _package(file: BinaryIO, head: bytes, limit_bytes: int) -> str:
+    """Return which office format a zip container looks like, by the names at its beginning and its end.
+
+    Only a look: the names could be content of other entries. Whoever reads the file finds out.
+    """
+    size = min(file.seek(0, os.SEEK_END), limit_bytes)
+    file.seek(max(0, size - _HEAD_BYTES))
+    names = head + file.read(_HEAD_BYTES)
+    if _CONTENT_TYPES not in names:
+        return "application/zip"
+    found = {names.find(folder): kind for folder, kind in _OFFICE_FOLDERS.items() if folder in names}
+    return found[min(found)] if found else "application/zip"
+
+
+def _ole_content(file: BinaryIO, limit_bytes: int) -> str:
+    """Return what an OLE container holds; its directory may be anywhere in it, in pieces."""
+    before = b""
+    for chunk in chunks(file, 0, limit_bytes=limit_bytes):
+        text = before + chunk
+        for name, kind in _OLE_STREAMS.items():
+            if name.encode("utf-16-le") in text:
+                return kind
+        before = chunk[-64:]
+    return _OLE
 
 
 def _unmarked_utf16(head: bytes) -> str:

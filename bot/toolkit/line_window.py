@@ -7,7 +7,9 @@ here blocks: call it from a thread.
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import BinaryIO
 
 from bot.toolkit.file_types import FileType, chunks
@@ -45,7 +47,7 @@ def line_window(
     Ends after `max_lines`, or before the line that would pass `max_chars`; at least one line is returned, cut
     if need be. At most `limit_bytes` of the file count.
     """
-    window = _Window(first, max_lines, max_chars)
+    window = LineCollector(first, max_lines, max_chars)
     decoder = codecs.getincrementaldecoder(kind.encoding)("replace")
     for chunk in chunks(file, kind.mark_bytes, limit_bytes=limit_bytes):
         window.feed(decoder.decode(chunk))
@@ -53,8 +55,12 @@ def line_window(
     return window.finish()
 
 
-class _Window:
-    """Takes decoded text piece by piece and keeps what is asked for."""
+def _needs_mark(text: str) -> bool:
+    return "\x00" in text or "\r" in text
+
+
+class LineCollector:
+    """Takes decoded text piece by piece and keeps the lines that are asked for, as `line_window` says."""
 
     def __init__(self, first: int, max_lines: int, max_chars: int) -> None:
         self._first = first
@@ -71,10 +77,21 @@ class _Window:
         self._crlf = 0
         self._full = False
 
+    @property
+    def number(self) -> int:
+        """The number of the line that the next character belongs to."""
+        return self._number
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further line will be kept; text is then only counted."""
+        return self._full
+
     def feed(self, text: str) -> None:
+        """Take the next piece of the text."""
         if not text:
             return
-        at = self._skip(text)
+        at = self._take_whole_lines(text, self._skip(text))
         while at < len(text) and not self._full:
             end = text.find("\n", at)
             self._add(text[at:] if end < 0 else text[at:end])
@@ -89,6 +106,7 @@ class _Window:
         self._last_char = text[-1]
 
     def finish(self) -> LineWindow:
+        """Return the lines kept; the text has ended."""
         unended = self._last_char not in {"", "\n"}
         if unended and self._number >= self._first and not self._full:
             self._end_line()
@@ -114,6 +132,30 @@ class _Window:
             at = text.find("\n", at) + 1
         self._number = self._first
         return at
+
+    def _take_whole_lines(self, text: str, at: int) -> int:
+        """Keep the whole lines from a line's start that fit for sure, and return where the next one begins.
+
+        What `_end_line` does with each of them, at a tenth of its price: most readings consist of such lines.
+        """
+        if self._full or self._length or self._number < self._first:
+            return at
+        pieces = text[at : at + self._left].split("\n", self._max_lines - len(self._lines))
+        pieces.pop()  # no whole line, or one too many
+        costs = list(accumulate(len(piece) + _PREFIX_CHARS for piece in pieces))
+        fitting = pieces[: bisect_right(costs, self._left)]
+        if not fitting:
+            return at
+        whole = "\n".join(fitting) + "\n"
+        crlf_count = whole.count("\r\n")
+        shown = whole.replace("\r\n", "\n").translate(_VISIBLE) if crlf_count or _needs_mark(whole) else whole
+        self._lines += shown.split("\n")[:-1]
+        self._crlf += crlf_count
+        self._left -= costs[len(fitting) - 1] - crlf_count
+        self._number += len(fitting)
+        if len(self._lines) >= self._max_lines or self._left <= 0:
+            self._close()
+        return at + len(whole)
 
     def _add(self, piece: str) -> None:
         if not piece:

@@ -32,6 +32,9 @@ _log = structlog.get_logger("bot.toolkit")
 PLUGIN_GROUP = "dutiful.tools"
 _BUILTIN_PACKAGE = "bot.tools"
 
+_DISABLED = "in [tools] disabled"
+_NOT_CONFIGURED = "not configured"
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Names that every provider takes; one bad name would make the whole request invalid."""
 
@@ -60,6 +63,9 @@ class ToolLoader:
         self._disabled = frozenset(disabled)
         self.failures: dict[str, str] = {}
         """Plugins that are not in use though installed, by entry-point name, and why."""
+        self._told: dict[str, str] = {}
+        self.left_out: dict[str, tuple[type[Tool], str]] = {}
+        """Tools that work but are not in use, by tool name: their class, and why."""
 
     def discover(self) -> list[type[Tool]]:
         """Return the built-in tool classes, sorted by class name.
@@ -87,6 +93,10 @@ class ToolLoader:
                 if cls is not None:
                     self._plugins[point.name] = cls
         return dict(self._plugins)
+
+    def plugin_of(self, cls: type[Tool]) -> str | None:
+        """Return the entry-point name of a plugin's class, None for a class that is none."""
+        return next((name for name, plugin in self._discover_plugins().items() if plugin is cls), None)
 
     def config_sections(self) -> dict[str, type[Any]]:
         """Return the config models of all tools by section name (`config_key`)."""
@@ -131,23 +141,37 @@ class ToolLoader:
                     self._fail(name, registry.set_aside[tool.name])
                 else:
                     loaded.append(tool.name)
+        # Only here: what is found while the configuration is read comes before logging is set up.
+        for name, reason in self.failures.items() - self._told.items():
+            _log.error("tool plugin left out", plugin=name, reason=reason)
+        self._told |= self.failures
         return loaded
 
     def _create_builtin(self, cls: type[Tool], ctx: Any, scope: str, reserved: set[str]) -> Tool | None:
         try:
             declared = _declared_name(cls)
             reserved.update([declared] if declared else [])
-            if scope not in cls._scopes or declared in self._disabled or not cls.enabled(ctx):
+            if scope not in cls._scopes:
+                return None
+            if declared in self._disabled or not cls.enabled(ctx):
+                reason = _DISABLED if declared in self._disabled else _NOT_CONFIGURED
+                self.left_out[declared or cls.__name__] = (cls, reason)
                 return None
             tool = cls.create(ctx)
             reserved.add(tool.name)
         except Exception as exc:
             raise ToolLoadError(f"{_file_of(cls)}: {cls.__name__} cannot be created: {failure_text(exc)}") from exc
-        return None if tool.name in self._disabled else tool
+        if tool.name in self._disabled:
+            self.left_out[tool.name] = (cls, _DISABLED)
+            return None
+        return tool
 
     def _create_plugin(self, point: str, cls: type[Tool], ctx: Any, scope: str) -> Tool | None:
         try:
-            if scope not in cls._scopes or not cls.enabled(ctx):
+            if scope not in cls._scopes:
+                return None
+            if not cls.enabled(ctx):
+                self.left_out[_declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
                 return None
             tool = cls.create(ctx)
             name: Any = tool.name
@@ -163,6 +187,7 @@ class ToolLoader:
 
     def _may_register(self, point: str, tool: Tool, taken: set[str]) -> bool:
         if tool.name in self._disabled:
+            self.left_out[tool.name] = (type(tool), _DISABLED)
             return False
         if tool.name in taken:
             self._fail(point, f"its tool name '{tool.name}' is taken; a plugin never replaces another tool")
@@ -187,9 +212,7 @@ class ToolLoader:
         return cls if cls._plugin_discoverable else None
 
     def _fail(self, name: str, reason: str) -> None:
-        if self.failures.get(name) != reason:
-            self.failures[name] = reason
-            _log.error("tool plugin left out", plugin=name, reason=reason)
+        self.failures[name] = reason
 
 
 def _import_all(package: ModuleType) -> Iterator[ModuleType]:

@@ -9,23 +9,38 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.config import ToolsConfig
+from bot.config import LimitsSection, ToolsConfig
+from bot.documents.reading import Documents
+from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.settings import RuntimeSettings
 
 
 class ToolRoom:
     """The shared parts. Built by the roof, handed to the tools in their ToolContext."""
 
-    def __init__(self, config: ToolsConfig, *, workspace: Path, data_dir: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ToolsConfig,
+        *,
+        workspace: Path,
+        data_dir: Path,
+        clock: Clock,
+        limits: LimitsSection | None = None,
+    ) -> None:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
         self.files = ChatFiles(workspace)
+        self.documents = Documents()
+        self.settings = RuntimeSettings(limits or LimitsSection())
+        self.catalogue: ToolCatalogue | None = None
+        """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack():
-            pass
+        async with AsyncExitStack() as parts:
+            parts.push_async_callback(self.documents.close)

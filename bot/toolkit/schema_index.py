@@ -57,6 +57,7 @@ class SchemaIndex:
         self._nodes: dict[str, Node] = {}
         self._resources: dict[str, Node] = {}
         self._anchors: dict[tuple[str, str], Node] = {}
+        self._children: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, str | int | None, Node], ...]] = {}
         self._types: dict[str, frozenset[str]] = {}
         self._weights: dict[str, tuple[int, int]] = {}
         self._path: set[str] = set()
@@ -91,8 +92,14 @@ class SchemaIndex:
             pointer += "/" + str(token).replace("~", "~0").replace("/", "~1")
         return self._add(pointer, value, node.base) if isinstance(value, (dict, bool)) else None
 
-    def children(self, node: Node, keys: tuple[str, ...]) -> Iterator[tuple[str, str | int | None, Node]]:
-        """Yield (keyword, name or position, subschema) for the given keywords, in their order."""
+    def children(self, node: Node, keys: tuple[str, ...]) -> tuple[tuple[str, str | int | None, Node], ...]:
+        """Return (keyword, name or position, subschema) for the given keywords, in their order."""
+        known = self._children.get((node.pointer, keys))
+        if known is None:
+            known = self._children[node.pointer, keys] = tuple(self._find_children(node, keys))
+        return known
+
+    def _find_children(self, node: Node, keys: tuple[str, ...]) -> Iterator[tuple[str, str | int | None, Node]]:
         for keyword in keys:
             value = node.schema.get(keyword) if isinstance(node.schema, dict) else None
             names: Any = (None,)

@@ -1,7 +1,7 @@
 """The `read_file` tool: text with line numbers, pictures as image blocks, everything else by type and size.
 
-Documents (PDF, office formats) are refused as binary. Which files a chat may open is decided in
-`bot/security/workspace.py`.
+How documents (PDF, office formats) are answered is in `read_document.py`. Which files a chat may open is decided
+in `bot/security/workspace.py`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import base64
 import hashlib
 import os
 from collections import OrderedDict
+from contextlib import ExitStack
 from typing import Any
 
+from bot.documents.reading import Documents
 from bot.messages import Replay, Risk
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
-from bot.toolkit.file_types import IMAGES, FileType, file_type, is_whole_image
+from bot.toolkit.file_types import IMAGES, FileType, chunks, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
+from bot.tools.read_document import DOCUMENTS, UNREADABLE, OpenDocument, Part, document_answer
 
 DEFAULT_LINES = 2_000
 MAX_CHARS = 128_000
@@ -29,6 +32,8 @@ MAX_IMAGE_BYTES = 8 * 1024 * 1024
 """Providers refuse images somewhere between 5 and 20 MB."""
 
 _REMEMBERED = 512
+_ReadKey = tuple[int, str, Part]  # session, file, what of it
+_Found = tuple[ToolResult | OpenDocument, bytes]  # what is there, and its digest
 
 
 @tool_parameters(
@@ -36,6 +41,11 @@ _REMEMBERED = 512
         path=StringSchema("File, relative to this chat's folder; shared files are under shared/.", min_length=1),
         offset=IntegerSchema(description="First line to read, counted from 1 (default 1).", minimum=1),
         limit=IntegerSchema(description=f"How many lines at most (default {DEFAULT_LINES}).", minimum=1),
+        pages=StringSchema(
+            'Pages of a PDF or slides of a PowerPoint file, such as "1-3,7" or "5-" (default all). '
+            "offset and limit count the lines of their text.",
+            max_length=1_000,
+        ),
         force=BooleanSchema(description="Answer in full even if nothing changed since the same read."),
         required=["path"],
         additional_properties=False,
@@ -44,6 +54,18 @@ _REMEMBERED = 512
 class ReadFileTool(Tool):
     """Reads one file of the chat.
 
+    Parameters: path; offset, the first line from 1; limit, how many lines (2,000); pages of a PDF or slides of a
+    PowerPoint file, such as "1-3,7" (all); force, to get an unchanged part again.
+
+    Text comes as numbered lines, at most 128,000 characters of them, with a last line that tells the range, the
+    total, how to go on, and the encoding if it is not UTF-8. PDF, docx, xlsx and pptx come as their text, with a
+    line before each page, sheet or slide; of documents the last line tells which of them. PNG, JPEG, GIF and WebP
+    up to 8 MiB come as an image. The same part of an unchanged file answers "unchanged" within a session.
+
+    Errors: a missing file, a folder, other binary files (type and size are told), files over 100 MiB, documents
+    that are damaged, need a password, have no text or would unpack to over 512 MiB, or take over 60 s to read.
+    Refused: what lies outside of the chat's files, devices, pipes and sockets.
+
     The only state is which answers a session has got already: bounded, keyed by session and read, without
     influence on anything but the choice between the full answer and "unchanged".
     """
@@ -51,15 +73,18 @@ class ReadFileTool(Tool):
     _scopes = frozenset({"core", "subagent", "memory"})
     risk = Risk.READ
     replay = Replay.SAFE
+    timeout_s = 240.0
+    """A document has 60 s, and may have to wait for others before it."""
 
-    def __init__(self, files: ChatFiles) -> None:
+    def __init__(self, files: ChatFiles, documents: Documents) -> None:
         self._files = files
-        self._answered: OrderedDict[tuple[int, str, int, int], bytes] = OrderedDict()
+        self._documents = documents
+        self._answered: OrderedDict[_ReadKey, bytes] = OrderedDict()
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ReadFileTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room.files)
+        return cls(ctx.room.files, ctx.room.documents)
 
     @property
     def name(self) -> str:
@@ -70,9 +95,10 @@ class ReadFileTool(Tool):
     def description(self) -> str:
         """See `Tool.description`."""
         return (
-            "Read a text file of this chat with line numbers (they are not part of the file), or look at a picture "
-            "(PNG, JPEG, GIF, WebP). Large files are read in parts with offset and limit. Other binary files are "
-            "refused. Reading the same unchanged part again answers 'unchanged' unless force is true."
+            "Read a text file of this chat with line numbers (they are not part of the file), the text of a document "
+            "(PDF, docx, xlsx, pptx), or look at a picture (PNG, JPEG, GIF, WebP). Large files are read in parts with "
+            "offset and limit, or with pages (PDF, pptx). Other binary files are refused. Reading the same unchanged "
+            "part again answers 'unchanged' unless force is true."
         )
 
     @property
@@ -81,45 +107,87 @@ class ReadFileTool(Tool):
         return True
 
     async def execute(
-        self, *, path: str = "", offset: int = 1, limit: int = DEFAULT_LINES, force: bool = False, **_: Any
+        self,
+        *,
+        path: str = "",
+        offset: int = 1,
+        limit: int = DEFAULT_LINES,
+        pages: str = "",
+        force: bool = False,
+        **_: Any,
     ) -> ToolResult:
         """Read the file; failures and refusals are results."""
         request = current_request()
         view = self._files.view(request)
-        result, digest = await asyncio.to_thread(_read, view, path, offset, limit)
-        if result.is_error:
-            return result
-        key = (request.turn.session_id, view.resolve(path).shown, offset, limit)
-        is_known = self._remember(key, digest)
+        part = Part(offset=offset, limit=limit, pages=pages, max_chars=MAX_CHARS)
+        found, digest = await _looked_up(view, path, part)
+        if isinstance(found, ToolResult) and found.is_error:
+            return found
+        key = (request.turn.session_id, view.resolve(path).shown, part)
         # What a resumed turn got before it was interrupted may never have reached the model.
-        if force or not is_known or request.turn.attempt > 1:
-            return result
-        return ToolResult(
-            f"{one_line(key[1])}: unchanged since the same part was read earlier in this conversation. "
-            "If that answer is no longer at hand, read again with force=true."
-        )
+        again = not force and request.turn.attempt == 1
+        if isinstance(found, ToolResult):
+            return self._unless_known(key, digest, found, again=again)
+        with found.file:
+            if again and self._answered.get(key) == digest:
+                return _unchanged(key)
+            result = await document_answer(self._documents, found, part)
+        return result if result.is_error else self._unless_known(key, digest, result, again=again)
 
-    def _remember(self, key: tuple[int, str, int, int], digest: bytes) -> bool:
-        """Note an answer's digest and return whether it is the same as last time."""
+    def _unless_known(self, key: _ReadKey, digest: bytes, result: ToolResult, *, again: bool) -> ToolResult:
+        """Note an answer's digest and return the answer, or "unchanged" if it is the same as last time."""
         known = self._answered.pop(key, None)
         self._answered[key] = digest
         if len(self._answered) > _REMEMBERED:
             self._answered.popitem(last=False)
-        return known == digest
+        return _unchanged(key) if again and known == digest else result
 
 
-def _read(view: WorkspaceView, path: str, offset: int, limit: int) -> tuple[ToolResult, bytes]:
-    """Return the answer and its digest: time stamps of files are coarser than two quick writes."""
-    result = _answer(view, path, offset, limit)
-    digest = hashlib.sha256(result.encode("utf-8", "surrogatepass"))
-    for block in result.blocks:
-        digest.update(str(block).encode())
-    return result, digest.digest()
-
-
-def _answer(view: WorkspaceView, path: str, offset: int, limit: int) -> ToolResult:
+async def _looked_up(view: WorkspaceView, path: str, part: Part) -> _Found:
+    """Look at the file in a thread; closes an opened document that nobody waits for any more."""
+    looking = asyncio.create_task(asyncio.to_thread(_look, view, path, part), name="read_file")
     try:
-        return _read_opened(view, path, offset, limit)
+        return await asyncio.shield(looking)
+    except asyncio.CancelledError:
+        looking.add_done_callback(_close_unwanted)
+        raise
+
+
+def _close_unwanted(looking: asyncio.Task[_Found]) -> None:
+    if looking.cancelled() or looking.exception():
+        return
+    found, _ = looking.result()
+    if isinstance(found, OpenDocument):
+        found.file.close()
+
+
+def _unchanged(key: _ReadKey) -> ToolResult:
+    return ToolResult(
+        f"{one_line(key[1])}: unchanged since the same part was read earlier in this conversation. "
+        "If that answer is no longer at hand, read again with force=true."
+    )
+
+
+def _look(view: WorkspaceView, path: str, part: Part) -> _Found:
+    """Return the answer with its digest, or a document with that of its bytes.
+
+    Digests, because time stamps of files are coarser than two quick writes.
+    """
+    found = _answer(view, path, part)
+    digest = hashlib.sha256()
+    if isinstance(found, OpenDocument):
+        for chunk in chunks(found.file, 0, limit_bytes=MAX_FILE_BYTES):
+            digest.update(chunk)
+    else:
+        digest.update(found.encode("utf-8", "surrogatepass"))
+        for block in found.blocks:
+            digest.update(str(block).encode())
+    return found, digest.digest()
+
+
+def _answer(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocument:
+    try:
+        return _read_opened(view, path, part)
     except PathMissing as error:
         return ToolResult.error(f"{error}. list_dir shows what is there.")
     except PathRefused as error:
@@ -138,23 +206,36 @@ def _is_folder(view: WorkspaceView, path: str) -> bool:
     return True
 
 
-def _read_opened(view: WorkspaceView, path: str, offset: int, limit: int) -> ToolResult:
+def _read_opened(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocument:
     shown = one_line(view.resolve(path).shown)
-    with view.open_read(path) as file:
+    with ExitStack() as opened:
+        file = opened.enter_context(view.open_read(path))
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes > MAX_FILE_BYTES:
             return ToolResult.error(
                 f"{shown}: is {size_text(size_bytes)}; files up to {size_text(MAX_FILE_BYTES)} can be read."
             )
         kind = file_type(file, limit_bytes=MAX_FILE_BYTES)
+        document = DOCUMENTS.get(kind.mime)
+        if part.pages.strip() and document is None:
+            return ToolResult.error(f"{shown}: is {kind.mime}, which has no pages to select; use offset and limit.")
+        if document is not None:
+            found = OpenDocument(file=file, kind=document, shown=shown)
+            opened.pop_all()
+            return found
         if kind.mime in IMAGES:
             file.seek(0)
             return _picture(shown, kind.mime, file.read(MAX_IMAGE_BYTES + 1), size_bytes)
         if not kind.encoding:
-            return ToolResult.error(
-                f"{shown}: is binary ({kind.mime}, {size_text(size_bytes)}) and cannot be read as text."
-            )
-        window = line_window(file, kind, first=offset, max_lines=limit, max_chars=MAX_CHARS, limit_bytes=MAX_FILE_BYTES)
+            about = UNREADABLE.get(kind.mime, "is binary ({mime}, {size}) and cannot be read as text")
+            return ToolResult.error(f"{shown}: {about.format(mime=kind.mime, size=size_text(size_bytes))}.")
+        window = line_window(
+            file, kind, first=part.offset, max_lines=part.limit, max_chars=part.max_chars, limit_bytes=MAX_FILE_BYTES
+        )
+    return _text(shown, window, kind, size_bytes, part.offset)
+
+
+def _text(shown: str, window: LineWindow, kind: FileType, size_bytes: int, offset: int) -> ToolResult:
     if not window.total:
         return ToolResult(f"{shown}: is empty ({size_text(size_bytes)}).")
     if not window.lines:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from bot.interfaces import Topic, Unit
 from bot.messages import InboundMessage, Origin, Replay, Risk, new_id
-from bot.records import CallResult, Subagent, SubagentState
+from bot.records import CallResult, Subagent, SubagentState, outcome_id
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.context import ToolContext, current_call_id, current_request
+from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
 
 TASK_LIMIT_CHARS = 20_000
+WAIT_S = 600.0
+"""Longest wait for a result (design 7)."""
+
+_LOOK_AGAIN_S = 0.2
+_COMMIT_S = 30.0  # what the call may take beside the wait
 
 
 @tool_parameters(
@@ -24,6 +31,10 @@ TASK_LIMIT_CHARS = 20_000
                 "description": "The whole task: the subagent knows nothing of this conversation.",
             },
             "label": {"type": "string", "maxLength": 60, "description": "A short name for it."},
+            "wait": {
+                "type": "boolean",
+                "description": f"Wait for the result, up to {WAIT_S:g} s, instead of going on at once (default false).",
+            },
         },
         "required": ["task"],
         "additionalProperties": False,
@@ -32,15 +43,17 @@ TASK_LIMIT_CHARS = 20_000
 class SpawnTool(Tool):
     """Start a background subagent.
 
-    Parameters: task (at most 20,000 characters), label. Result: the subagent's id at once; its outcome comes
-    back later as a message of its own. Errors: too many subagents of this chat at work. Limits: time and steps
-    of `[limits]`; a subagent cannot send messages, schedule or spawn.
+    Parameters: task (at most 20,000 characters), label, wait. Result: the subagent's id at once; its outcome comes
+    back later as a message of its own. With wait, the outcome itself, unless it takes longer than 600 s. Errors:
+    too many subagents of this chat at work. Limits: time and steps of `[limits]`; a subagent cannot send messages,
+    schedule or spawn.
     """
 
     name = "spawn"
     description = (
         "Start a background worker on a longer task and go on at once. It has file tools and no memory of this chat. "
-        "Its result comes back to this chat by itself; tell the person that it has been started."
+        "Its result comes back to this chat by itself; tell the person that it has been started. Only with wait is "
+        "the result the answer to this call."
     )
     risk = Risk.EXECUTE
     replay = Replay.KEYED
@@ -53,12 +66,17 @@ class SpawnTool(Tool):
         """See `Tool.create`."""
         return cls(ctx)
 
+    def time_limit_s(self, params: dict[str, Any]) -> float:
+        """See `Tool.time_limit_s`."""
+        return WAIT_S + _COMMIT_S if params.get("wait") else self.timeout_s
+
     async def execute(self, **params: Any) -> ToolResult:
         """See the class."""
         request = current_request()
         call_id = current_call_id()
         label = (params.get("label") or params["task"]).strip().split("\n")[0][:60]
         limit = self._context.limits.subagents_per_chat
+        started: list[Subagent] = []
 
         def work(unit: Unit) -> CallResult:
             if unit.count_subagents(request.address) >= limit:
@@ -67,7 +85,8 @@ class SpawnTool(Tool):
             subagent = Subagent(
                 id=new_id("sub-"),
                 address=request.address,
-                parent_lane=request.address.key,
+                # Where it is waited for; otherwise the chat's own, which goes on after this turn.
+                parent_lane=request.session_key if params.get("wait") else request.address.key,
                 label=label,
                 task=params["task"],
                 state=SubagentState.RUNNING,
@@ -76,6 +95,7 @@ class SpawnTool(Tool):
                 chat_type=request.chat_type,
                 started_us=unit.now_us(),
             )
+            started.append(subagent)
             unit.add_subagent(subagent)
             unit.put_inbound(_order(subagent))
             text = f"Subagent {subagent.id} “{label}” is at work in the background; its result will come to this chat."
@@ -83,7 +103,29 @@ class SpawnTool(Tool):
 
         result = await self._context.store.steps.once(request.turn, call_id, work)
         self._context.signal.notify(Topic.INBOUND)
+        if params.get("wait") and started:
+            result = await self._outcome(request, call_id, started[0]) or result
         return ToolResult(result.text, is_error=result.is_error)
+
+    async def _outcome(self, request: RequestContext, call_id: str, subagent: Subagent) -> CallResult | None:
+        """Wait for the subagent; None when its outcome has come, or will come, to the chat by itself.
+
+        A crash meanwhile leaves the first result, which says just that.
+        """
+
+        def compose(message: InboundMessage) -> CallResult:
+            outcome = message.meta["outcome"]
+            text = f"Subagent {subagent.id} “{subagent.label}” ended: {outcome}.\n\n{message.text}"
+            return CallResult(call_id=call_id, text=text, is_error=outcome != SubagentState.DONE)
+
+        steps, message_id = self._context.store.steps, outcome_id(subagent.id)
+        result = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                while result is None:
+                    await asyncio.sleep(_LOOK_AGAIN_S)  # the row is what counts, whichever process writes it
+                    result = await steps.take_answer(request.turn, message_id, compose)
+        return result
 
 
 def _order(subagent: Subagent) -> InboundMessage:

@@ -209,3 +209,70 @@ async def test_a_chat_has_a_limit_of_helpers(tmp_path: Path) -> None:
         await engine.asks("go", sender=OWNER)
         await engine.asks("go", sender=OWNER)
         assert "1 subagents of this chat are at work already" in tool_texts(provider.requests[-1])[-1]
+
+
+class Waiting(Family):
+    """A parent that waits for its child and tells what the call gave."""
+
+    async def __call__(self, request: ModelRequest) -> ModelReply:
+        if "background worker" in request.messages[0]["content"]:
+            return await super().__call__(request)
+        if request.messages[-1]["role"] == "tool":
+            return said(f"got: {tool_texts(request)[-1]}")
+        if last_user(request) == "go":
+            return calls(("spawn", {"task": TASK, "label": "sum", "wait": True}))
+        return await super().__call__(request)
+
+
+async def test_a_parent_may_wait_for_the_outcome_which_is_told_once(tmp_path: Path) -> None:
+    provider = AnsweringProvider(Waiting(lambda request: said("Total is 42")))
+    async with rig(tmp_path, provider) as engine:
+        answer = await engine.asks("go", sender=OWNER)
+        assert answer.startswith("got: Subagent sub-")
+        assert answer.endswith("“sum” ended: done.\n\nTotal is 42")
+        await engine.idle()
+        assert await engine.asks("next", sender=OWNER) == "re: next"
+        assert len(engine.channel.texts()) == 2
+        assert violations(list(provider.requests[-1].messages)) == []
+
+
+async def test_a_failed_outcome_that_was_waited_for_is_an_error(tmp_path: Path) -> None:
+    async with rig(tmp_path, AnsweringProvider(Waiting(lambda request: DOWN))) as engine:
+        assert "“sum” ended: failed" in await engine.asks("go", sender=OWNER)
+
+
+async def test_a_crash_while_waiting_brings_the_outcome_to_the_chat(tmp_path: Path) -> None:
+    attempts: list[int] = []
+
+    async def child(request: ModelRequest) -> ModelReply:
+        attempts.append(1)
+        if len(attempts) == 1:
+            await engine.die()
+        return said("Total is 42")
+
+    async with rig(tmp_path, AnsweringProvider(Waiting(child))) as engine:
+        await engine.says("go", sender=OWNER)
+        await engine.crashed.wait()
+    async with again(engine.setup) as engine:
+        first, second = await engine.texts_count(2)
+        assert "its result will come to this chat" in first
+        assert "Total is 42" in second
+        await engine.idle()
+        assert sum("Total is 42" in text for text in engine.channel.texts()) == 1
+
+
+async def test_stop_ends_the_wait_and_the_helper(tmp_path: Path) -> None:
+    entered = asyncio.Event()
+
+    async def child(request: ModelRequest) -> ModelReply:
+        entered.set()
+        await asyncio.Event().wait()
+        return said("never")
+
+    async with rig(tmp_path, AnsweringProvider(Waiting(child))) as engine:
+        await engine.says("go", sender=OWNER)
+        await entered.wait()
+        await engine.says("/stop", sender=OWNER)
+        await engine.turns_end(3)
+        await engine.idle()
+        assert engine.channel.texts() == ["Stopped."]

@@ -266,3 +266,14 @@ async def test_the_busy_queries_use_indexes_among_ten_thousand_rows(tmp_path: Pa
     await store.close()
     assert len([sql for sql in statements if sql.startswith("SELECT")]) > 5
     assert found == []
+
+
+async def test_a_closed_database_answers_at_once(database: Database) -> None:
+    await database.write(insert("a"))
+    await database.close()
+    async with asyncio.timeout(10):
+        for _ in range(2):  # the second one used to wait for a thread that was gone
+            with pytest.raises(StoreError, match="the database is closed"):
+                await database.write(insert("b"))
+            with pytest.raises(StoreError, match="the database is closed"):
+                await database.read(lambda conn: None)

@@ -128,6 +128,7 @@ class ToolDesk:
         self.registry = ToolRegistry()
         self.names = ToolLoader().load(ctx, self.registry, scope)
         self.files = ctx.room.files
+        self.documents = ctx.room.documents
         self.workspace = ctx.workspace
 
     def root(self, request: RequestContext) -> Path:

@@ -152,7 +152,9 @@ class Rig:
         workspace = setup.folder / "workspace"
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
-        self.room = ToolRoom(setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock)
+        self.room = ToolRoom(
+            setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
+        )
         self.tool_context = ToolContext(
             store=store,
             signal=self.signal,
@@ -198,6 +200,7 @@ class Rig:
                 governor=ContextGovernor(),
                 policy=self.policy,
                 limits=limits,
+                settings=self.room.settings,
                 governor_limits=GovernorLimits(
                     context_window_tokens=self.setup.window_tokens,
                     max_output_tokens=4_096,
@@ -247,6 +250,7 @@ class Rig:
     async def open(cls, setup: Setup) -> Rig:
         """Open the store as the only instance, and build; nothing runs yet."""
         made = cls(setup, await SqlStore.open(setup.folder / "dutiful.db", setup.clock, exclusive=True))
+        made.room.settings.apply(await made.store.settings.all())
         await made.room.start()
         return made
 

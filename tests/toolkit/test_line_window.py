@@ -47,7 +47,7 @@ def plainly(text: str, first: int, max_lines: int, max_chars: int) -> tuple[list
     first=st.integers(1, 9),
     max_lines=st.integers(1, 6),
     max_chars=st.sampled_from([1, 15, 30, 60, 1_000]),
-    at_once=st.integers(1, 9),
+    at_once=st.integers(1, 9) | st.just(1_000),
 )
 def test_lines_total_and_cut_are_those_of_a_plain_reading(
     text: str, first: int, max_lines: int, max_chars: int, at_once: int

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +14,6 @@ from bot.toolkit.base import Tool
 from bot.toolkit.loader import ToolLoader, ToolLoadError
 from bot.toolkit.registry import ToolRegistry
 from tests.support.tools import MadeTool
-
-SAMPLE = Path(__file__).with_name("sample_plugin")
 
 TOOL_SOURCE = """
 from bot.toolkit.base import Tool
@@ -51,25 +47,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[M
     yield importlib.import_module("loaded_tools"), folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "loaded_tools"]:
         del sys.modules[name]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that looks as after `pip install --target` of the sample plugin, built without its backend."""
-    target = tmp_path_factory.mktemp("site")
-    project = tomllib.loads((SAMPLE / "pyproject.toml").read_text())["project"]
-    for module in SAMPLE.glob("*.py"):
-        shutil.copy(module, target)
-    info = target / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    header = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    (info / "METADATA").write_text(header)
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in members.items())
-        for group, members in project["entry-points"].items()
-    )
-    (info / "entry_points.txt").write_text(points)
-    return target
 
 
 @pytest.fixture

@@ -170,10 +170,8 @@ async def test_a_nul_in_later_text_is_made_visible(desk: ToolDesk) -> None:
 @pytest.mark.parametrize(
     ("content", "mime"),
     [
-        (b"%PDF-1.7\n1 0 obj\n", "application/pdf"),
-        (b"PK\x03\x04" + b"\0" * 26 + b"word/document.xml",
-         "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         (b"PK\x03\x04" + b"\0" * 26 + b"a.txt", "application/zip"),
+        (b"PK\x03\x04" + b"\0" * 26 + b"word/notes.txt", "application/zip"),
         (b"\x7fELF\x02\x01\x01" + b"\0" * 90, "application/x-elf"),
         (b"RIFF\x10\0\0\0WAVEfmt ", "audio/wav"),
         (bytes(range(256)) * 4, "application/octet-stream"),
@@ -395,7 +393,7 @@ async def test_a_folder_and_a_missing_file_point_to_list_dir(desk: ToolDesk) -> 
 @pytest.mark.parametrize(
     "params",
     [{}, {"path": ""}, {"path": 5}, {"path": "a.txt", "offset": 0}, {"path": "a.txt", "limit": 0},
-     {"path": "a.txt", "pages": "1-2"}, {"path": "a.txt", "ofset": 3}],
+     {"path": "a.txt", "pages": 12.5}, {"path": "a.txt", "ofset": 3}],
 )  # fmt: skip
 async def test_arguments_outside_of_the_schema_are_refused_before_anything_is_read(
     desk: ToolDesk, params: dict[str, object]
