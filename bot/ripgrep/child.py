@@ -8,6 +8,7 @@ program ends by its limit of CPU time or at its next output.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import resource
 import selectors
@@ -24,7 +25,10 @@ from bot.security.landlock import Access, Grant, abi_version, move_thread, restr
 
 T = TypeVar("T")
 
-_CHUNK_BYTES = 1 << 18
+# Ripgrep writes file by file, and being woken for each takes longer than reading: after the first ones come pauses.
+_CHUNK_BYTES = 1 << 20  # also of the pipe: what an unprivileged process may have (/proc/sys/fs/pipe-max-size)
+_EAGER_READS = 8
+_PAUSE_S = 0.001
 _ERRORS_BYTES = 16 * 1024
 _MEMORY_BYTES = 4 << 30  # address space; most of it is never touched
 _LOOK = os.O_PATH | os.O_CLOEXEC
@@ -136,6 +140,8 @@ class _Child:
         self.code = 0
         self._output, output = os.pipe2(os.O_CLOEXEC)
         self._errors, errors = os.pipe2(os.O_CLOEXEC)
+        with suppress(OSError):  # a smaller one works as well
+            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _CHUNK_BYTES)
         try:
             self._pid = _start(command, output=output, errors=errors)
         except BaseException:
@@ -151,6 +157,7 @@ class _Child:
 
     def chunks(self, until_s: float) -> Iterator[bytes]:
         """Yield the output until its end or the time is up; keep the beginning of what it says of errors."""
+        reads = 0
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
             selector.register(self._errors, selectors.EVENT_READ)
@@ -159,6 +166,9 @@ class _Child:
                 if left_s <= 0:
                     self.is_late = True
                     return
+                reads += 1
+                if reads > _EAGER_READS:
+                    time.sleep(_PAUSE_S)
                 for key, _ in selector.select(left_s):
                     data = os.read(key.fd, _CHUNK_BYTES)
                     if not data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -10,17 +11,21 @@ from dataclasses import dataclass, field
 MAX_FOUND_BYTES = 32 * 1024 * 1024
 """Names of found files that are kept, in bytes: some 400,000 files."""
 
-MAX_LINES_BYTES = 512 * 1024
+MAX_LINES_BYTES = 256 * 1024
 """Lines of a whole search that are kept, in bytes, before it is done in two steps."""
 
-# A line of a file: path, NUL, number, ":" or "-" for one around a match, text. Or the notice that ends a file in
-# which a NUL was found. Paths begin with "./" or "/proc" and may hold anything but NUL.
-_ROW = re.compile(
-    rb"(?P<binary>\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
-    rb"\(found [^\n]*\)\n(?=\./|\Z)"
-    rb"|(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>[^\n]*)\n"
+# A line of a file: path, NUL, number, ":" or "-" for one around a match, text. Paths hold anything but NUL.
+_ROW = re.compile(rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n")
+# What ends the lines of a file in which a NUL was found; it stands before the next path.
+_NOTICE = re.compile(
+    rb"(\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
+    rb"\(found [^\n]*\)\n(?=\./)"
 )
 _DESCRIPTOR = "/proc/self/fd/"
+
+
+RawLine = tuple[bytes, bytes, bytes, bytes]
+"""A line as ripgrep prints it: path, number, mark, text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +64,15 @@ class Pieces:
         self.data += piece
         return len(self.data) <= MAX_FOUND_BYTES
 
-    def files(self, *, is_whole: bool) -> list[tuple[bytes, int]]:
+    def files(self, *, is_whole: bool) -> list[tuple[str, int]]:
         """Return paths with their numbers; of a cut output without the last, which may not be whole."""
-        pieces = bytes(self.data).split(b"\0")
+        pieces = os.fsdecode(bytes(self.data)).split("\0")
         if not self.is_counted:
             return [(path, 1) for path in pieces[:-1]]
         found = []
         path = pieces[0]
         for piece in pieces[1:] if is_whole else pieces[1:-1]:
-            count, _, following = piece.partition(b"\n")
+            count, _, following = piece.partition("\n")
             found.append((path, int(count)))
             path = following
         return found
@@ -92,8 +97,13 @@ class Reader:
     seen: int = 0
     recent: deque[Row] = field(default_factory=deque)
 
-    def take(self, number: int, text: str, *, is_match: bool) -> None:
+    def take_raw(self, line: RawLine) -> None:
         """Keep or pass over the file's next line."""
+        _, number, mark, text = line
+        self.take(int(number), text.removesuffix(b"\r").decode(errors="replace"), is_match=mark == b":")
+
+    def take(self, number: int, text: str, *, is_match: bool) -> None:
+        """As `take_raw`."""
         row = Row(path=self.wanted.path, number=number, text=text, is_match=is_match)
         self.seen += is_match
         taken = self.seen - self.wanted.skip
@@ -131,9 +141,8 @@ class Lines:
         data = self.rest + piece
         end = data.rfind(b"\n") + 1
         self.rest = data[end:]
-        for row in _ROW.finditer(data, 0, end):
-            reader = self.readers[int(row["path"][len(_DESCRIPTOR) :])]
-            reader.take(int(row["number"]), _text(row), is_match=row["mark"] == b":")
+        for line in _ROW.findall(data[:end]):
+            self.readers[int(line[0][len(_DESCRIPTOR) :])].take_raw(line)
         return True
 
 
@@ -153,31 +162,40 @@ class AllLines:
         self.data += piece
         return not self.is_full
 
-    def files(self) -> dict[bytes, list[re.Match[bytes]]]:
+    def files(self) -> dict[str, list[RawLine]]:
         """Return the lines by file, without binary files; of a cut output without the line that is not whole."""
-        found: dict[bytes, list[re.Match[bytes]]] = {}
-        for row in _ROW.finditer(bytes(self.data)):
-            if row["path"] is None:
-                found.pop(row["binary"], None)
-            else:
-                found.setdefault(row["path"], []).append(row)
-        return found
+        data = bytes(self.data)
+        found: dict[bytes, list[RawLine]] = {}
+        binary: set[bytes] = set()
+        lines: list[RawLine] = _ROW.findall(data)
+        for line in lines:
+            path = line[0]
+            if b"\n" in path:
+                path = _without_notices(path, binary)
+            found.setdefault(path, []).append(line)
+        after_all = data[data.rfind(b"\0") + 1 :].partition(b"\n")[2]
+        _without_notices(after_all + b"./", binary)
+        return {os.fsdecode(path): lines for path, lines in found.items() if path not in binary}
 
 
-def count_matches(lines: Sequence[re.Match[bytes]]) -> int:
+def _without_notices(text: bytes, binary: set[bytes]) -> bytes:
+    """Return what follows the notices; note the files they are about."""
+    while notice := _NOTICE.match(text):
+        binary.add(notice[1])
+        text = text[notice.end() :]
+    return text
+
+
+def count_matches(lines: Sequence[RawLine]) -> int:
     """Return how many of a file's lines match."""
-    return sum(row["mark"] == b":" for row in lines)
+    return [line[2] for line in lines].count(b":")
 
 
-def rows_of(wanted: Wanted, window: Window, lines: Sequence[re.Match[bytes]]) -> list[Row]:
+def rows_of(wanted: Wanted, window: Window, lines: Sequence[RawLine]) -> list[Row]:
     """Return the wanted ones of a file's lines."""
     reader = Reader(wanted=wanted, window=window)
-    for row in lines:
+    for line in lines:
         if reader.is_done:
             break
-        reader.take(int(row["number"]), _text(row), is_match=row["mark"] == b":")
+        reader.take_raw(line)
     return reader.rows
-
-
-def _text(row: re.Match[bytes]) -> str:
-    return row["text"].removesuffix(b"\r").decode(errors="replace")

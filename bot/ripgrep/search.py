@@ -158,7 +158,9 @@ class Search:
         )
 
     def can_open(self, path: str) -> bool:
-        """Whether a found file is inside: always, unless it is gone or was never there but for a race."""
+        """Whether a found file is inside: where the kernel guards the search it is, else it is tried."""
+        if abi_version():
+            return True
         try:
             self.view.open_read(path).close()
         except (PathRefused, OSError):
@@ -215,8 +217,8 @@ def _reason(ended: Exit) -> str:
     return f"{first} {said.removeprefix('error: ')}" if said else first
 
 
-def _found(files: list[tuple[bytes, int]], place: _Place, ended: Exit) -> Found:
-    files.sort(key=lambda item: item[0].split(b"/"))
+def _found(files: list[tuple[str, int]], place: _Place, ended: Exit) -> Found:
+    files.sort(key=lambda item: item[0].split("/"))
     return Found(
         files=[(place.shown(path), count) for path, count in files],
         is_complete=not ended.is_cut,
@@ -262,8 +264,8 @@ class _Place:
             start_in=self.top,
         )
 
-    def shown(self, path: bytes) -> str:
-        return self.prefix + os.fsdecode(path.removeprefix(b"./"))
+    def shown(self, path: str) -> str:
+        return self.prefix + path[2:]  # after the "./" of the argument
 
 
 @contextmanager

@@ -232,9 +232,10 @@ def _content(rows: list[Row], found: Found, window: Window) -> tuple[list[str], 
         chars += len(lines[-1])
         matches += row.is_match
         last = row
-    total = f"{number(found.total, 'matching line')} in {number(len(found.files), 'file')}"
-    shown = min(window.skip + (matches or window.limit), found.total)
-    return lines, [total, *page_remark("matching lines", window.skip, shown, found.total)]
+    total = found.total
+    shown = min(window.skip + (matches or window.limit), total)
+    said = f"{number(total, 'matching line')} in {number(len(found.files), 'file')}"
+    return lines, [said, *page_remark("matching lines", window.skip, shown, total)]
 
 
 def _remarks(search: Search, found: Found, shown: str) -> list[str]:
