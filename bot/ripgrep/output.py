@@ -11,21 +11,19 @@ from dataclasses import dataclass, field
 MAX_FOUND_BYTES = 32 * 1024 * 1024
 """Names of found files that are kept, in bytes: some 400,000 files."""
 
-MAX_LINES_BYTES = 256 * 1024
+MAX_LINES_BYTES = 8 * 1024 * 1024
 """Lines of a whole search that are kept, in bytes, before it is done in two steps."""
 
 # A line of a file: path, NUL, number, ":" or "-" for one around a match, text. Paths hold anything but NUL.
 _ROW = re.compile(rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n")
+_BLOCK = re.compile(rb"([^\0]+)\0[^\n]*\n(?:\1\0[^\n]*\n)*")  # all lines of one file: they come together
+_MATCHING = re.compile(rb"\0\d+:")
 # What ends the lines of a file in which a NUL was found; it stands before the next path.
 _NOTICE = re.compile(
     rb"(\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
     rb"\(found [^\n]*\)\n(?=\./)"
 )
 _DESCRIPTOR = "/proc/self/fd/"
-
-
-RawLine = tuple[bytes, bytes, bytes, bytes]
-"""A line as ripgrep prints it: path, number, mark, text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +95,8 @@ class Reader:
     seen: int = 0
     recent: deque[Row] = field(default_factory=deque)
 
-    def take_raw(self, line: RawLine) -> None:
-        """Keep or pass over the file's next line."""
+    def take_raw(self, line: Sequence[bytes]) -> None:
+        """Keep or pass over the file's next line, as ripgrep prints it: path, number, mark, text."""
         _, number, mark, text = line
         self.take(int(number), text.removesuffix(b"\r").decode(errors="replace"), is_match=mark == b":")
 
@@ -162,20 +160,22 @@ class AllLines:
         self.data += piece
         return not self.is_full
 
-    def files(self) -> dict[str, list[RawLine]]:
+    def files(self) -> dict[str, bytes]:
         """Return the lines by file, without binary files; of a cut output without the line that is not whole."""
         data = bytes(self.data)
-        found: dict[bytes, list[RawLine]] = {}
+        found: dict[bytes, bytes] = {}
         binary: set[bytes] = set()
-        lines: list[RawLine] = _ROW.findall(data)
-        for line in lines:
-            path = line[0]
+        for block in _BLOCK.finditer(data):
+            path = block[1]
             if b"\n" in path:
                 path = _without_notices(path, binary)
-            found.setdefault(path, []).append(line)
+            found[path] = found.get(path, b"") + block[0]  # a notice before its first line makes two of a file's
         after_all = data[data.rfind(b"\0") + 1 :].partition(b"\n")[2]
         _without_notices(after_all + b"./", binary)
-        return {os.fsdecode(path): lines for path, lines in found.items() if path not in binary}
+        for path in binary:
+            found.pop(path, None)
+        paths = os.fsdecode(b"\0".join(found)).split("\0")  # in one go: a call for each takes longer than the rest
+        return dict(zip(paths, found.values(), strict=True)) if found else {}
 
 
 def _without_notices(text: bytes, binary: set[bytes]) -> bytes:
@@ -186,16 +186,18 @@ def _without_notices(text: bytes, binary: set[bytes]) -> bytes:
     return text
 
 
-def count_matches(lines: Sequence[RawLine]) -> int:
+def count_matches(lines: bytes, window: Window) -> int:
     """Return how many of a file's lines match."""
-    return [line[2] for line in lines].count(b":")
+    if window.before or window.after:
+        return len(_MATCHING.findall(lines))
+    return lines.count(b"\0")  # text that holds one is binary and not among them
 
 
-def rows_of(wanted: Wanted, window: Window, lines: Sequence[RawLine]) -> list[Row]:
+def rows_of(wanted: Wanted, window: Window, lines: bytes) -> list[Row]:
     """Return the wanted ones of a file's lines."""
     reader = Reader(wanted=wanted, window=window)
-    for line in lines:
+    for line in _ROW.finditer(lines):
         if reader.is_done:
             break
-        reader.take_raw(line)
+        reader.take_raw(line.groups())
     return reader.rows

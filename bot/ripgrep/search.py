@@ -122,10 +122,9 @@ class Search:
                 ended = self._run(place.command(filters, what), lines.take)
             if not lines.is_full:
                 files = lines.files()
-                found = _found([(file, count_matches(rows)) for file, rows in files.items()], place, ended)
-                by_path = {place.shown(file): rows for file, rows in files.items()}
+                found = _found([(file, count_matches(rows, window)) for file, rows in files.items()], place, ended)
                 wanted = _wanted(found, window)
-                return found, [row for item in wanted for row in rows_of(item, window, by_path[item.path])]
+                return found, [row for item in wanted for row in rows_of(item, window, files[place.printed(item.path)])]
         found = self.folder(path, filters, pattern, is_counted=True)
         with self.view.open_folder(path) as (descriptor, _):
             return found, self._rows(found, pattern, window, descriptor)
@@ -266,6 +265,9 @@ class _Place:
 
     def shown(self, path: str) -> str:
         return self.prefix + path[2:]  # after the "./" of the argument
+
+    def printed(self, shown: str) -> str:
+        return f"./{shown[len(self.prefix) :]}"
 
 
 @contextmanager

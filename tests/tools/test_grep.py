@@ -264,10 +264,10 @@ async def test_a_hundred_thousand_lines_are_counted_and_bounded_whichever_way_th
 async def test_lines_of_many_files_are_the_same_in_one_step_and_in_two(desk: ToolDesk) -> None:
     put(desk, *(f"d{n % 7}/f{n:03}.txt" for n in range(600)), content="needle\nhay\n")
     one = await lines(desk, head_limit=600, context_after=1)
-    put(desk, "z.txt", content=f"{'x' * 400} needle\n" * 2_000)
+    put(desk, "z.txt", content=f"{'x' * 400} needle\n" * 25_000)
     two = await lines(desk, head_limit=600, context_after=1)
     assert two.split("\n")[:-1] == one.split("\n")[:-1]
-    assert two.endswith("(2,600 matching lines in 601 files; matching lines 1-600 are shown; go on with offset=600)")
+    assert two.endswith("(25,600 matching lines in 601 files; matching lines 1-600 are shown; go on with offset=600)")
 
 
 # --- walls and bounds
