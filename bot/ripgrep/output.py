@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MAX_FOUND_BYTES = 32 * 1024 * 1024
 """Names of found files that are kept, in bytes: some 400,000 files."""
@@ -148,28 +149,32 @@ class Lines:
 class AllLines:
     """The lines of a whole search, if they are not too many."""
 
-    data: bytearray = field(default_factory=bytearray)
+    pieces: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
 
     @property
     def is_full(self) -> bool:
         """Whether there were too many."""
-        return len(self.data) > MAX_LINES_BYTES
+        return self.size_bytes > MAX_LINES_BYTES
 
     def take(self, piece: bytes) -> bool:
         """Keep the next piece of output; False when it is enough."""
-        self.data += piece
+        self.pieces.append(piece)
+        self.size_bytes += len(piece)
         return not self.is_full
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, FileLines]:
         """Return the lines by file, without binary files; of a cut output without the line that is not whole."""
-        data = bytes(self.data)
-        found: dict[bytes, bytes] = {}
+        data = b"".join(self.pieces)
+        found: dict[bytes, FileLines] = {}
         binary: set[bytes] = set()
         for block in _BLOCK.finditer(data):
-            path = block[1]
+            path, (start, end) = block[1], block.span()
             if b"\n" in path:
                 path = _without_notices(path, binary)
-            found[path] = found.get(path, b"") + block[0]  # a notice before its first line makes two of a file's
+            if path in found:  # a notice before its first line makes two of a file's blocks
+                start = found[path].start
+            found[path] = FileLines(data, start, end)
         after_all = data[data.rfind(b"\0") + 1 :].partition(b"\n")[2]
         _without_notices(after_all + b"./", binary)
         for path in binary:
@@ -178,26 +183,32 @@ class AllLines:
         return dict(zip(paths, found.values(), strict=True)) if found else {}
 
 
+class FileLines(NamedTuple):
+    """The lines of one file within the output; a tuple, since there is one for each of thousands of files."""
+
+    data: bytes
+    start: int
+    end: int
+
+    def count(self, window: Window) -> int:
+        """Return how many lines match."""
+        if window.before or window.after:
+            return len(_MATCHING.findall(self.data, self.start, self.end))
+        return self.data.count(b"\0", self.start, self.end)  # text that holds one is binary and not among them
+
+    def rows(self, wanted: Wanted, window: Window) -> list[Row]:
+        """Return the wanted lines."""
+        reader = Reader(wanted=wanted, window=window)
+        for line in _ROW.finditer(self.data, self.start, self.end):
+            if reader.is_done:
+                break
+            reader.take_raw(line.groups())
+        return reader.rows
+
+
 def _without_notices(text: bytes, binary: set[bytes]) -> bytes:
     """Return what follows the notices; note the files they are about."""
     while notice := _NOTICE.match(text):
         binary.add(notice[1])
         text = text[notice.end() :]
     return text
-
-
-def count_matches(lines: bytes, window: Window) -> int:
-    """Return how many of a file's lines match."""
-    if window.before or window.after:
-        return len(_MATCHING.findall(lines))
-    return lines.count(b"\0")  # text that holds one is binary and not among them
-
-
-def rows_of(wanted: Wanted, window: Window, lines: bytes) -> list[Row]:
-    """Return the wanted ones of a file's lines."""
-    reader = Reader(wanted=wanted, window=window)
-    for line in _ROW.finditer(lines):
-        if reader.is_done:
-            break
-        reader.take_raw(line.groups())
-    return reader.rows

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from bot.errors import DutifulError
 from bot.ripgrep.child import Command, Exit, Halt, run
-from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window, count_matches, rows_of
+from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window
 from bot.security.landlock import abi_version
 from bot.security.workspace import PathRefused, WorkspaceView
 from bot.toolkit.ignore_rules import NOISE, IgnoreRules, rules_above, workspace_depth
@@ -122,9 +122,9 @@ class Search:
                 ended = self._run(place.command(filters, what), lines.take)
             if not lines.is_full:
                 files = lines.files()
-                found = _found([(file, count_matches(rows, window)) for file, rows in files.items()], place, ended)
+                found = _found([(file, rows.count(window)) for file, rows in files.items()], place, ended)
                 wanted = _wanted(found, window)
-                return found, [row for item in wanted for row in rows_of(item, window, files[place.printed(item.path)])]
+                return found, [row for item in wanted for row in files[place.printed(item.path)].rows(item, window)]
         found = self.folder(path, filters, pattern, is_counted=True)
         with self.view.open_folder(path) as (descriptor, _):
             return found, self._rows(found, pattern, window, descriptor)
