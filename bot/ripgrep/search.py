@@ -2,9 +2,10 @@
 
 A search finds everything before anything is sorted and cut, so that totals are exact and the order is the same
 every time. Many lines take two steps: the first only names and counts, the second reads the lines of the few
-files that are shown, through descriptors that the view opened. So it is always where the kernel has no Landlock:
-no line can come from outside then either. What is best effort there is that, for the moment of a race, a file
-outside may be counted; a name that cannot be opened inside is left out.
+files that are shown, through descriptors that the view opened. So it is always where the kernel has no Landlock,
+and in further roots, which may contain what the chat must not see: no line can come from outside then either. What
+is best effort there is that, for the moment of a race, a file outside may be counted; a name that cannot be opened
+inside is left out.
 
 Everything here blocks: call it from a thread.
 """
@@ -17,12 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from bot.errors import DutifulError
 from bot.ripgrep.child import Command, Exit, Halt, run
 from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window
 from bot.security.landlock import abi_version
-from bot.security.workspace import PathRefused, WorkspaceView
+from bot.security.workspace import Location, PathRefused, WorkspaceView
 from bot.toolkit.ignore_rules import NOISE, IgnoreRules, rules_above, workspace_depth
 
 MAX_LINE_BYTES = 500
@@ -115,19 +117,18 @@ class Search:
         Raises:
             As `folder`.
         """
-        if abi_version():
-            with _opened(self.view, path) as place:
-                lines = AllLines()
+        with _opened(self.view, path) as place:
+            lines = AllLines()
+            if place.is_guarded:
                 what = [*_ROWS, *window.arguments(), *pattern.arguments()]
                 ended = self._run(place.command(filters, what), lines.take)
-            if not lines.is_full:
-                files = lines.files()
-                found = _found([(file, rows.count(window)) for file, rows in files.items()], place, ended)
-                wanted = _wanted(found, window)
-                return found, [row for item in wanted for row in files[place.printed(item.path)].rows(item, window)]
-        found = self.folder(path, filters, pattern, is_counted=True)
-        with self.view.open_folder(path) as (descriptor, _):
-            return found, self._rows(found, pattern, window, descriptor)
+                if not lines.is_full:
+                    files = lines.files()
+                    found = _found([(file, rows.count(window)) for file, rows in files.items()], place, ended)
+                    wanted = _wanted(found, window)
+                    return found, [row for item in wanted for row in files[place.printed(item.path)].rows(item, window)]
+            found = self.folder(path, filters, pattern, is_counted=True)
+            return found, self._rows(found, pattern, window, place.start)
 
     def file_rows(self, path: str, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
         """Count the matching lines of one file and return those of a window.
@@ -157,8 +158,8 @@ class Search:
         )
 
     def can_open(self, path: str) -> bool:
-        """Whether a found file is inside: where the kernel guards the search it is, else it is tried."""
-        if abi_version():
+        """Whether a found file is inside: where the kernel guards the whole search it is, else it is tried."""
+        if _is_guarded(path):
             return True
         try:
             self.view.open_read(path).close()
@@ -253,6 +254,7 @@ class _Place:
     below: str  # the folder from the top, "" for the top itself
     options: tuple[str, ...]
     rules: tuple[int, ...]
+    is_guarded: bool
 
     def command(self, filters: Filters, what: Sequence[str]) -> Command:
         options = (*_QUIET, *_WALK, *_filters(filters, self.below), *self.options, *what)
@@ -273,15 +275,17 @@ class _Place:
 @contextmanager
 def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
     with ExitStack() as opened:
-        start, shown = opened.enter_context(view.open_folder(path))
+        start, where = opened.enter_context(view.hold_folder(path))
+        shown = where.shown
         parts = [] if shown == "." else shown.split("/")
-        depth = workspace_depth(view, parts)
+        depth = workspace_depth(view, shown)
         prefix = "".join(f"{part}/" for part in parts[:depth])
-        top, _ = opened.enter_context(view.open_folder(prefix or "."))
+        top, _ = opened.enter_context(view.hold_folder(prefix or "."))
         options = [f"--glob=!**/{name}/" for name in sorted(NOISE)]
         if not parts:
             # What really lies under these names is hidden by the folders that the chat sees there.
             options += [f"--glob=!/{name}" for name in view.other_roots]
+        options += _without_workspace(view, where, top)
         rules: tuple[int, ...] = ()
         if lines := _ignore_file(rules_above(view, shown), prefix):
             rules = (os.memfd_create("ignore rules", os.MFD_CLOEXEC),)
@@ -289,8 +293,32 @@ def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
             os.write(rules[0], lines)
             options.append(f"--ignore-file=/proc/self/fd/{rules[0]}")
         yield _Place(
-            top=top, start=start, prefix=prefix, below="/".join(parts[depth:]), options=tuple(options), rules=rules
+            top=top,
+            start=start,
+            prefix=prefix,
+            below="/".join(parts[depth:]),
+            options=tuple(options),
+            rules=rules,
+            is_guarded=_is_guarded(shown),
         )
+
+
+def _is_guarded(shown: str) -> bool:
+    """Whether the kernel keeps a search there from whatever the view does not show.
+
+    Landlock takes nothing out of what it grants: the workspace may lie within a further root, which goes by its
+    absolute path.
+    """
+    return bool(abi_version()) and not shown.startswith("/")
+
+
+def _without_workspace(view: WorkspaceView, where: Location, top: int) -> list[str]:
+    """Return what keeps ripgrep from walking into the workspace from a further root that contains it."""
+    if not where.root.name.startswith("/"):
+        return []
+    inside = Path(os.path.realpath(view.workspace))
+    around = Path(f"/proc/self/fd/{top}").readlink()
+    return [f"--glob=!/{_plain(str(inside.relative_to(around)))}"] if inside.is_relative_to(around) else []
 
 
 def _filters(filters: Filters, below: str) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.interfaces import (
     Cursors,
+    Goals,
     History,
     HistorySearch,
     Inbox,
@@ -23,6 +24,7 @@ from bot.interfaces import (
 )
 from bot.messages import new_id
 from bot.store.database import Database
+from bot.store.goals import SqlGoals
 from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
@@ -50,6 +52,7 @@ class SqlStore:
         self.people: People = SqlPeople(database)
         self.cursors: Cursors = SqlCursors(database, clock)
         self.subagents: Subagents = SqlSubagents(database)
+        self.goals: Goals = SqlGoals(database)
         self.settings: Settings = SqlSettings(database)
         self.overview: Overview = SqlOverview(database)
 

@@ -41,11 +41,16 @@ class IgnoreRules:
     spec: GitIgnoreSpec
 
 
-def workspace_depth(view: WorkspaceView, parts: list[str]) -> int:
-    """Return how many leading parts of a path name its workspace: 0 in the chat's own, 1 in shared/, 2 in chats/."""
-    if not parts or parts[0] not in view.other_roots:
+def workspace_depth(view: WorkspaceView, shown: str) -> int:
+    """Return how many leading parts of a folder's path name its workspace, such as 0 of "a/b", 1 of "shared/a".
+
+    Each chat below chats/ is one of its own, and so is each further root.
+    """
+    if shown == ".":
         return 0
-    return min(len(parts), 2 if parts[0] == _CHATS else 1)
+    parts = shown.split("/")
+    depth = len(parts) - len(view.resolve(shown).parts)
+    return min(len(parts), depth + (parts[0] == _CHATS and view.all_chats))
 
 
 def rules_above(view: WorkspaceView, shown: str) -> tuple[IgnoreRules, ...]:
@@ -57,7 +62,7 @@ def rules_above(view: WorkspaceView, shown: str) -> tuple[IgnoreRules, ...]:
         return ()
     parts = shown.split("/")
     rules: tuple[IgnoreRules, ...] = ()
-    for depth in range(workspace_depth(view, parts), len(parts)):
+    for depth in range(workspace_depth(view, shown), len(parts)):
         rules += rules_of(view, "".join(f"{part}/" for part in parts[:depth]))
         if is_ignored(rules, "".join(f"{part}/" for part in parts[: depth + 1])):
             return ()

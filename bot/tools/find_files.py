@@ -227,7 +227,7 @@ def _newest_first(search: Search, paths: list[str]) -> list[str]:
         if search.halt.is_set:
             break
         try:
-            with search.view.open_folder(folder or ".") as (descriptor, _):
+            with search.view.hold_folder(folder or ".") as (descriptor, _):
                 changed_ns |= {path: _changed_ns(path, descriptor) for path in names}
         except (PathRefused, OSError):
             continue
@@ -245,7 +245,7 @@ def _is_there(search: Search, path: str) -> bool:
     if not path.endswith("/"):
         return search.can_open(path)
     try:
-        with search.view.open_folder(path):
+        with search.view.hold_folder(path):
             return True
     except (PathRefused, OSError):
         return False

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bot.config import ToolsConfig
+from bot.config.tools import FilesSection
 from bot.messages import ChatType, Role
 from bot.ripgrep.output import MAX_LINES_BYTES
 from bot.ripgrep.program import find_program
@@ -319,6 +321,26 @@ async def test_each_chat_searches_its_own_files_and_the_shared_ones(desk: ToolDe
         "chats/telegram=3A2/hers.txt\n(1 file)"
     )
     assert (await desk.call(owner, "grep", pattern="needle", path="chats")).endswith("(3 files)")
+
+
+async def test_a_further_root_is_searched_by_its_path_but_not_the_workspace_within_it(tmp_path: Path) -> None:
+    (tmp_path / "books/deep").mkdir(parents=True)
+    (tmp_path / "books/deep/b.txt").write_text("needle 1\nhay\n")
+    (tmp_path / "books/.gitignore").write_text("*.log\n")
+    (tmp_path / "books/deep/a.log").write_text("needle\n")
+    (tmp_path / "books/alias").symlink_to(tmp_path / "workspace")
+    config = ToolsConfig(files=FilesSection(extra_read=[tmp_path]))
+    async with tool_context(tmp_path, config=config) as ctx:
+        desk = ToolDesk(ctx)
+        put(desk, "mine.txt")
+        (desk.root(request_context("2")) / "hers.txt").write_text("needle HERS\n")
+        books = f"{tmp_path}/books/deep/b.txt"
+        assert await lines(desk, path=str(tmp_path)) == f"{books}:1: needle 1\n(1 matching line in 1 file)"
+        assert await grep(desk, path=f"{tmp_path}/books/deep") == f"{books}\n(1 file)"
+        assert (await desk.call(ME, "find_files", path=str(tmp_path), query="b.txt")) == f"{books}\n(1 file)"
+        for path in (f"{tmp_path}/workspace/chats", f"{tmp_path}/books/alias", f"{tmp_path}/books/alias/chats"):
+            assert "HERS" not in await lines(desk, path=path)
+        assert await lines(desk) == "mine.txt:1: needle\n(1 matching line in 1 file)"
 
 
 @pytest.mark.parametrize(
