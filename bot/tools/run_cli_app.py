@@ -53,8 +53,8 @@ class RunCliAppTool(Tool):
     section's `arguments` rules in full, if it has any), timeout (1-600 s; default the section's, else `[tools.exec]
     timeout_s`). No shell reads anything. The program is looked for in `[tools.exec] path`, then the system;
     one named by its whole path may lie elsewhere: its folder (not what lies beside that) is readable for it.
-    Result, limits and errors as `exec` with 10,000 characters of output; also Errors: no such app (lists those there
-    are), an argument that no rule allows (says the rules). Only there when an app is declared.
+    Limits: those of `exec`, with 10,000 characters of output. Result: as `exec`. Errors: as `exec`; no such app (lists
+    those there are), an argument that no rule allows (says the rules). Only there when an app is declared.
     """
 
     _scopes = frozenset({"core", "subagent"})
