@@ -14,6 +14,9 @@ from bot.documents.reading import Documents
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.settings import RuntimeSettings
+from bot.web.client import GuardedClient
+from bot.web.reader import PageReader
+from bot.web.resolver import Resolver
 
 
 class ToolRoom:
@@ -27,6 +30,7 @@ class ToolRoom:
         data_dir: Path,
         clock: Clock,
         limits: LimitsSection | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
         self._config = config
         self._data_dir = data_dir
@@ -34,6 +38,8 @@ class ToolRoom:
         self.files = ChatFiles(workspace)
         self.documents = Documents()
         self.settings = RuntimeSettings(limits or LimitsSection())
+        self.web = GuardedClient(config.web.networks, resolver=resolver)
+        self.pages = PageReader()
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
@@ -43,4 +49,6 @@ class ToolRoom:
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
         async with AsyncExitStack() as parts:
+            parts.callback(self.web.close)
+            parts.push_async_callback(self.pages.close)
             parts.push_async_callback(self.documents.close)
