@@ -1,9 +1,10 @@
 """Per-chat file roots: which file a path of a chat means, and opening it without a gap for a swapped link.
 
 A chat's own folder is its "."; `shared/...` can be read by every chat; an owner's private chat also has
-`chats/...`. Paths are walked folder by folder with descriptors that never follow links, so whoever replaces a
-folder by a link while a walk is under way gains nothing. A link is resolved here, by the same rules as the
-path that contains it: it may lead elsewhere within the same root and nowhere else.
+`chats/...`; further folders may be given by the configuration and go by their absolute path. Paths are walked
+folder by folder with descriptors that never follow links, so whoever replaces a folder by a link while a walk
+is under way gains nothing. A link is resolved here, by the same rules as the path that contains it: it may lead
+elsewhere within the same root and nowhere else.
 
 Roles and risks are decided elsewhere, as is what is done with a file's bytes. Everything here blocks: call it
 from a thread. Hard links cannot be told from files; making one to a file of another user is the kernel's to
@@ -12,45 +13,62 @@ refuse (fs.protected_hardlinks).
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import heapq
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from bot.errors import DutifulError
+from bot.security.descent import LIST, READ, FolderId, LinkMet, open_folder, open_last, read_link, require_regular
+from bot.security.file_slot import FileIdentity, FileSlot, identity_of
+from bot.security.paths import (
+    FileTooLarge,
+    Location,
+    PathChanged,
+    PathMissing,
+    PathRefused,
+    PathTaken,
+    Root,
+    WriteFailed,
+    is_below,
+    nearest_root,
+    normal_parts,
+    outside,
+    shown_path,
+)
+
+__all__ = [
+    "Entry",
+    "EntryKind",
+    "FileIdentity",
+    "FileSlot",
+    "FileTooLarge",
+    "Location",
+    "PathChanged",
+    "PathMissing",
+    "PathRefused",
+    "PathTaken",
+    "Root",
+    "WorkspaceView",
+    "WriteFailed",
+    "folder_name",
+]
 
 _SHARED, _CHATS = "shared", "chats"
 _FOLDER_MODE = 0o700
 
-# Linux limits: limits.h NAME_MAX and PATH_MAX, https://man7.org/linux/man-pages/man7/path_resolution.7.html,
-# which also gives 40 as the number of links that a resolution may follow (read 2026-11-29).
-_NAME_BYTES = 255
-_PATH_BYTES = 4096
+# As many links as the kernel follows: https://man7.org/linux/man-pages/man7/path_resolution.7.html
+# (read 2026-11-29).
 _LINKS = 40
 
 _FOLDER_NAME_CHARS = 120
-_SHOWN_CHARS = 200
-
-_WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a named pipe must not hold the thread until a writer comes.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
-class PathRefused(DutifulError):
-    """The path cannot be used from this chat. The text is for anyone: it tells nothing about outside."""
-
-
-class PathMissing(PathRefused):
-    """The path lies within the chat's files, but nothing is there."""
 
 
 class EntryKind(StrEnum):
@@ -70,21 +88,6 @@ class Entry:
     kind: EntryKind
     size_bytes: int
     modified_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
-    """Where a path leads by its text alone; `path` is for showing and for sandboxes, never for opening."""
-
-    base: Path
-    parts: tuple[str, ...]
-    shown: str  # as the chat would write it: "notes/a.txt", "shared/b.txt", "."
-    writable: bool
-
-    @property
-    def path(self) -> Path:
-        """The absolute path."""
-        return self.base.joinpath(*self.parts)
 
 
 def folder_name(key: str) -> str:
@@ -109,26 +112,30 @@ def _escape(char: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceView:
-    """The files one chat may see: its `root`, `shared` to read, and with `all_chats` its siblings' roots."""
+    """The files one chat may see: its `root`, `shared` to read, with `all_chats` its siblings' roots, and `extra`.
+
+    The folders of `extra` never lead into the workspace, however they are placed: within it its own rules hold.
+    """
 
     root: Path
     shared: Path
     all_chats: bool = False
+    extra: tuple[Root, ...] = ()
 
     @classmethod
-    def of(cls, workspace: Path, key: str, *, all_chats: bool = False) -> WorkspaceView:
+    def of(cls, workspace: Path, key: str, *, all_chats: bool = False, extra: Sequence[Root] = ()) -> WorkspaceView:
         """Return the view of the chat with this address key; creates nothing."""
         root = workspace / _CHATS / folder_name(key)
-        return cls(root=root, shared=workspace / _SHARED, all_chats=all_chats)
+        return cls(root=root, shared=workspace / _SHARED, all_chats=all_chats, extra=tuple(extra))
 
     def make_dirs(self) -> None:
-        """Create what is missing of the roots, for this user only.
+        """Create what is missing of the roots in the workspace, for this user only.
 
         Raises:
             PathRefused: something that is no folder is in the way.
             OSError: the disk is full or read-only.
         """
-        self.root.parent.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        self._workspace.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         for folder in (self.root.parent, self.shared, self.root):
             try:
                 folder.mkdir(mode=_FOLDER_MODE)
@@ -143,8 +150,8 @@ class WorkspaceView:
             PathRefused: it leads out, contains NUL, is too long, or is of a form that has no meaning here.
         """
         if path.startswith("~"):
-            raise PathRefused(f"{_shown(path)}: lies outside of this chat's files")
-        return self._locate(_parts(path, self._relative(path)))
+            raise outside(path)
+        return self._locate(path, path)
 
     def open_read(self, path: str) -> BinaryIO:
         """Open an ordinary file; the caller closes it.
@@ -153,13 +160,20 @@ class WorkspaceView:
             PathMissing: nothing is there.
             PathRefused: it leads out, or is a folder, device, pipe or socket, or may not be read.
         """
-        with self._walk(path, _READ) as (descriptor, shown):
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISDIR(mode):
-                raise PathRefused(f"{shown}: is a folder")
-            if not stat.S_ISREG(mode):
-                raise PathRefused(f"{shown}: is not an ordinary file")
+        with self._opened(path, READ) as (descriptor, place):
+            require_regular(os.fstat(descriptor), place.shown)
             return os.fdopen(os.dup(descriptor), "rb")
+
+    def identity(self, path: str, *, limit_bytes: int) -> FileIdentity:
+        """Return which ordinary file it is and the digest of its bytes.
+
+        Raises:
+            FileTooLarge: it has more than `limit_bytes`.
+            PathMissing, PathRefused: as `open_read`.
+            OSError: it cannot be read.
+        """
+        with self.open_read(path) as file:
+            return identity_of(file, self.resolve(path).shown, limit_bytes=limit_bytes)
 
     def scandir(self, path: str = ".", *, limit: int) -> tuple[list[Entry], int]:
         """Return a folder's first `limit` entries by name, and how many there are.
@@ -167,150 +181,134 @@ class WorkspaceView:
         Raises:
             PathMissing, PathRefused: as `open_read`; also when it is not a folder.
         """
-        with self._walk(path, _LIST) as (descriptor, shown), os.scandir(descriptor) as found:
+        with self._opened(path, LIST) as (descriptor, place), os.scandir(descriptor) as found:
             names = [entry.name for entry in found]
-            if shown == ".":
-                names = [name for name in names if name not in self._roots()]
-                names += [name for name, base in self._roots().items() if base.is_dir()]
-            entries = [self._entry(name, descriptor, shown) for name in heapq.nsmallest(limit, names)]
+            others = self._named_roots() if place.shown == "." else {}
+            if others:
+                names = [name for name in names if name not in others]
+                names += [name for name, root in others.items() if root.path.is_dir()]
+            entries = [_entry(name, descriptor, others.get(name)) for name in heapq.nsmallest(limit, names)]
         return entries, len(names)
 
-    def _entry(self, name: str, folder: int, shown: str) -> Entry:
-        root = self._roots().get(name) if shown == "." else None
+    @contextmanager
+    def slot(self, path: str, *, make_parents: bool = False) -> Iterator[FileSlot]:
+        """Give the file of this name, which need not exist, for reading and changing; usable inside the `with`.
+
+        A link as its last name is resolved as everywhere. With `make_parents` missing folders above it are made,
+        the chat's own first.
+
+        Raises:
+            PathMissing: a folder on the way does not exist.
+            PathRefused: it leads out, may not be changed from this chat, or has no name of its own (".").
+            WriteFailed: a folder cannot be made.
+        """
+        if make_parents and self.resolve(path).root.is_own:
+            try:
+                self.make_dirs()
+            except OSError as error:
+                raise WriteFailed(f"{shown_path(path)}: cannot be written: {os.strerror(error.errno or 0)}") from None
+        folder, place = self._follow(path, partial(self._open_parent, make=make_parents))
         try:
-            info = root.stat() if root else os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            return Entry(name=name, kind=EntryKind.OTHER, size_bytes=0, modified_us=0)
-        return Entry(
-            name=name,
-            kind=_KINDS.get(stat.S_IFMT(info.st_mode), EntryKind.OTHER),
-            size_bytes=info.st_size,
-            modified_us=info.st_mtime_ns // 1000,
-        )
+            yield FileSlot(folder, place.parts[-1], place.shown)
+        finally:
+            os.close(folder)
 
-    def _roots(self) -> dict[str, Path]:
-        """Return the names at the top of this view that stand for other roots."""
-        roots = {_SHARED: self.shared}
-        return roots | {_CHATS: self.root.parent} if self.all_chats else roots
+    @property
+    def _workspace(self) -> Path:
+        return self.root.parent.parent
 
-    def _relative(self, path: str) -> str:
-        """Return an absolute path that lies in one of the roots as the chat would write it."""
-        if not path.startswith("/"):
-            return path
-        for name, base in (("", self.root), *self._roots().items()):
-            if path == str(base) or path.startswith(f"{base}/"):
-                return f"{name}/{path[len(str(base)) :]}".lstrip("/")
-        raise PathRefused(f"{_shown(path)}: lies outside of this chat's files")
-
-    def _locate(self, parts: tuple[str, ...]) -> Location:
-        shown = "/".join(parts) or "."
-        base = self._roots().get(parts[0]) if parts else None
-        if base is None:
-            return Location(base=self.root, parts=parts, shown=shown, writable=True)
-        # The folders of the chats may be changed by an owner, the folder that holds them may not.
-        writable = parts[0] == _CHATS and len(parts) > 2  # noqa: PLR2004  # chats, key, something in it
-        return Location(base=base, parts=parts[1:], shown=shown, writable=writable)
+    def _open_parent(self, place: Location, *, make: bool) -> int | LinkMet:
+        """Open the folder of a place that may be changed, unless its last name is a link."""
+        if not place.parts:
+            raise PathRefused(f"{shown_path(place.shown)}: is a folder")
+        if not place.writable:
+            raise PathRefused(f"{shown_path(place.shown)}: can be read from this chat, but not changed")
+        folder = open_folder(place, len(place.parts) - 1, make=make, closed=self._closed(place))
+        if isinstance(folder, LinkMet):
+            return folder
+        target = read_link(place.parts[-1], folder)
+        if target is None:
+            return folder
+        os.close(folder)
+        return LinkMet(index=len(place.parts) - 1, target=target)
 
     @contextmanager
-    def _walk(self, path: str, flags: int) -> Iterator[tuple[int, str]]:
+    def _opened(self, path: str, flags: int) -> Iterator[tuple[int, Location]]:
         """Open what `path` means with `flags`, following links only within its root."""
+        descriptor, place = self._follow(path, lambda place: open_last(place, flags, closed=self._closed(place)))
+        try:
+            yield descriptor, place
+        finally:
+            os.close(descriptor)
+
+    def _follow(self, path: str, step: Callable[[Location], int | LinkMet]) -> tuple[int, Location]:
+        """Walk until no link is met any more; return what was opened and where that is."""
         place = self.resolve(path)
         for _ in range(_LINKS + 1):
-            opened = self._descend(place, flags)
-            if isinstance(opened, int):
-                try:
-                    yield opened, place.shown
-                finally:
-                    os.close(opened)
-                return
+            opened = step(place)
+            if not isinstance(opened, LinkMet):
+                return opened, place
             # The path with the link replaced by its target; the next walk checks every step of it anew.
-            linked = self._locate(self._link_target(path, place, opened))
-            if linked.base != place.base:
-                raise PathRefused(f"{_shown(path)}: is a link that leads to another chat's or outside files")
-            place = linked
-        raise PathRefused(f"{_shown(path)}: has too many links")
+            place = self._behind(path, place, opened)
+        raise PathRefused(f"{shown_path(path)}: has too many links")
 
-    def _link_target(self, path: str, place: Location, link: tuple[int, str]) -> tuple[str, ...]:
-        index, target = link
-        before = place.shown.split("/")[: len(place.shown.split("/")) - len(place.parts) + index]
-        after = place.parts[index + 1 :]
+    def _behind(self, path: str, place: Location, link: LinkMet) -> Location:
+        """Return the place with the link replaced by what it holds."""
+        before = () if link.target.startswith("/") else (place.root.name or ".", *place.parts[: link.index])
         try:
-            inside = self._relative(target)
-            joined = inside if target.startswith("/") else "/".join((*before, target))
-            return _parts(path, "/".join((joined, *after)))
+            linked = self._locate(path, "/".join((*before, link.target, *place.parts[link.index + 1 :])))
         except PathRefused:
-            raise PathRefused(f"{_shown(path)}: is a link that leads out of this chat's files") from None
+            raise PathRefused(f"{shown_path(path)}: is a link that leads out of this chat's files") from None
+        if linked.root != place.root:
+            raise PathRefused(f"{shown_path(path)}: is a link that leads to another chat's or outside files")
+        return linked
 
-    def _descend(self, place: Location, flags: int) -> int | tuple[int, str]:
-        """Open the place, or return index and target of the first link on the way."""
-        names = place.parts or (".",)
+    def _locate(self, path: str, text: str) -> Location:
+        parts = normal_parts(path, text)
+        if text.startswith("/"):
+            inside = is_below(parts, self._workspace)
+            found = nearest_root(parts, (self._own(), *self._named_roots().values()) if inside else self.extra)
+            if found is None:
+                raise outside(path)
+            # What the own folder has under the name of another root cannot be seen: that name means the root.
+            if not found[0].is_own:
+                return Location(root=found[0], parts=found[1])
+            parts = found[1]
+        root = self._named_roots().get(parts[0]) if parts else None
+        return Location(root=self._own(), parts=parts) if root is None else Location(root=root, parts=parts[1:])
+
+    def _own(self) -> Root:
+        return Root(name="", path=self.root, writable_depth=0, is_own=True)
+
+    def _named_roots(self) -> dict[str, Root]:
+        """Return the names at the top of this view that stand for other roots."""
+        roots = {_SHARED: Root(name=_SHARED, path=self.shared, writable_depth=None)}
+        if self.all_chats:
+            # The folders of the chats may be changed by an owner, the folder that holds them may not.
+            roots[_CHATS] = Root(name=_CHATS, path=self.root.parent, writable_depth=2)
+        return roots
+
+    def _closed(self, place: Location) -> FolderId | None:
+        """Return the folder that must not be entered on the way: from a further root, the workspace."""
+        if not place.root.name.startswith("/"):
+            return None
         try:
-            # Only a chat's own folder is created by us; the others' may be links that an administrator made.
-            folder = os.open(place.base, _WALK if place.base == self.root else _WALK & ~os.O_NOFOLLOW)
-        except OSError as error:
-            raise _refusal(error, place.shown) from None
-        try:
-            for index, name in enumerate(names):
-                last = index == len(names) - 1
-                try:
-                    step = os.open(name, flags if last else _WALK, dir_fd=folder)
-                except OSError as error:
-                    target = _read_link(name, folder)
-                    if target is None:
-                        raise _refusal(error, place.shown) from None
-                    return index, target
-                os.close(folder)
-                folder = step
-            folder, opened = -1, folder
-        finally:
-            if folder >= 0:
-                os.close(folder)
-        return opened
+            return FolderId.of(self._workspace.stat())
+        except OSError:
+            return None
 
 
 _KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.FOLDER, stat.S_IFLNK: EntryKind.LINK}
 
 
-def _parts(path: str, relative: str) -> tuple[str, ...]:
-    """Return the normal components of a relative path. ".." is taken by its text: no component is a link."""
-    if "\x00" in relative:
-        raise PathRefused(f"{_shown(path)}: contains a NUL character")
+def _entry(name: str, folder: int, root: Root | None) -> Entry:
     try:
-        names = [(name, len(os.fsencode(name))) for name in relative.split("/") if name not in {"", "."}]
-    except UnicodeEncodeError:
-        raise PathRefused(f"{_shown(path)}: is not a possible file name") from None
-    if any(size > _NAME_BYTES for _, size in names) or sum(size + 1 for _, size in names) > _PATH_BYTES:
-        raise PathRefused(f"{_shown(path)}: is too long")
-    parts: list[str] = []
-    for name, _ in names:
-        if name != "..":
-            parts.append(name)
-        elif parts:
-            parts.pop()
-        else:
-            raise PathRefused(f"{_shown(path)}: lies outside of this chat's files")
-    return tuple(parts)
-
-
-def _read_link(name: str, folder: int) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError:  # not a link
-        return None
-
-
-def _refusal(error: OSError, shown: str) -> PathRefused:
-    shown = _shown(shown)
-    if error.errno == errno.ENOENT:
-        return PathMissing(f"{shown}: does not exist")
-    if error.errno == errno.ENOTDIR:
-        return PathRefused(f"{shown}: is not a folder")
-    if error.errno == errno.ENXIO:  # a socket
-        return PathRefused(f"{shown}: is not an ordinary file")
-    return PathRefused(f"{shown}: cannot be opened: {os.strerror(error.errno or 0)}")
-
-
-def _shown(path: str) -> str:
-    """Return a path for an error text: one line of printable characters, not endless."""
-    text = path if path.isprintable() else ascii(path)[1:-1]
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+        info = root.path.stat() if root else os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return Entry(name=name, kind=EntryKind.OTHER, size_bytes=0, modified_us=0)
+    return Entry(
+        name=name,
+        kind=_KINDS.get(stat.S_IFMT(info.st_mode), EntryKind.OTHER),
+        size_bytes=info.st_size,
+        modified_us=info.st_mtime_ns // 1000,
+    )

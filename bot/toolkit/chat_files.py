@@ -5,12 +5,14 @@ How paths are walked is in `bot/security/workspace.py`; what is done with the fi
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.config import FilesSection
 from bot.messages import ChatType, Role
-from bot.security.workspace import WorkspaceView
+from bot.security.workspace import Root, WorkspaceView
 from bot.toolkit.measure import shorten
 
 if TYPE_CHECKING:
@@ -23,17 +25,23 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrog
 class ChatFiles:
     """Gives each request its view of the workspace."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, config: FilesSection | None = None) -> None:
+        config = config or FilesSection()
         self._workspace = workspace
+        writable = [Path(os.path.normpath(folder)) for folder in config.extra_write]
+        readable = [Path(os.path.normpath(folder)) for folder in config.extra_read]
+        # A folder that stands in both lists may be changed.
+        depths: dict[Path, int | None] = dict.fromkeys(readable) | dict.fromkeys(writable, 0)
+        self._extra = tuple(Root(name=str(path), path=path, writable_depth=depth) for path, depth in depths.items())
 
     def view(self, request: RequestContext) -> WorkspaceView:
         """Return the view of the request's chat; creates nothing.
 
         The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
-        along are the other chats' files to be seen.
+        along are the other chats' files to be seen. The further folders of `[tools.files]` are in every view.
         """
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
-        return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone)
+        return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)
 
 
 def one_line(name: str, limit_chars: int = 200) -> str:

@@ -13,6 +13,7 @@ from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.web.client import GuardedClient
 from bot.web.reader import PageReader
@@ -35,7 +36,8 @@ class ToolRoom:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
-        self.files = ChatFiles(workspace)
+        self.files = ChatFiles(workspace, config.files)
+        self.reads = ReadLedger()
         self.documents = Documents()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.web = GuardedClient(config.web.networks, resolver=resolver)

@@ -251,7 +251,8 @@ def _rules_above(view: WorkspaceView, shown: str) -> tuple[_Rules, ...]:
     if shown == ".":
         return ()
     parts = shown.split("/")
-    top = (2 if parts[0] == _CHATS else 1) if parts[0] in _other_roots(view) else 0
+    below_root = len(view.resolve(shown).parts)
+    top = len(parts) - below_root + (parts[0] == _CHATS and view.all_chats)
     rules: tuple[_Rules, ...] = ()
     for depth in range(top, len(parts)):
         rules += _rules_of(view, "".join(f"{part}/" for part in parts[:depth]))

@@ -22,6 +22,7 @@ from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.file_types import IMAGES, FileType, chunks, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
+from bot.toolkit.reads import ReadLedger, seen_identity
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
 from bot.tools.read_document import DOCUMENTS, UNREADABLE, OpenDocument, Part, document_answer
 
@@ -76,15 +77,16 @@ class ReadFileTool(Tool):
     timeout_s = 240.0
     """A document has 60 s, and may have to wait for others before it."""
 
-    def __init__(self, files: ChatFiles, documents: Documents) -> None:
+    def __init__(self, files: ChatFiles, documents: Documents, reads: ReadLedger) -> None:
         self._files = files
         self._documents = documents
+        self._reads = reads
         self._answered: OrderedDict[_ReadKey, bytes] = OrderedDict()
 
     @classmethod
     def create(cls, ctx: ToolContext) -> ReadFileTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room.files, ctx.room.documents)
+        return cls(ctx.room.files, ctx.room.documents, ctx.room.reads)
 
     @property
     def name(self) -> str:
@@ -120,9 +122,12 @@ class ReadFileTool(Tool):
         request = current_request()
         view = self._files.view(request)
         part = Part(offset=offset, limit=limit, pages=pages, max_chars=MAX_CHARS)
+        seen = await asyncio.to_thread(seen_identity, view, path, limit_bytes=MAX_FILE_BYTES)
         found, digest = await _looked_up(view, path, part)
         if isinstance(found, ToolResult) and found.is_error:
             return found
+        if seen is not None:
+            self._reads.note(request.turn.session_id, view.resolve(path).shown, seen)
         key = (request.turn.session_id, view.resolve(path).shown, part)
         # What a resumed turn got before it was interrupted may never have reached the model.
         again = not force and request.turn.attempt == 1
