@@ -185,8 +185,8 @@ def _searxng(asked: Asked, results: list[Result]) -> web.Response:
 def _duckduckgo_page(results: list[Result]) -> str:
     items = "".join(
         '<div class="result results_links web-result"><div class="links_main links_deep result__body">'
-        f'<h2 class="result__title"><a class="result__a" href="{html.escape(each.url)}">{html.escape(each.title)}</a></h2>'
-        f'<a class="result__snippet" href="{html.escape(each.url)}">{html.escape(each.snippet)}</a></div></div>'
+        f'<h2 class="result__title"><a class="result__a" href="{html.escape(each.url)}">{html.escape(each.title)}</a>'
+        f'</h2><a class="result__snippet" href="{html.escape(each.url)}">{html.escape(each.snippet)}</a></div></div>'
         for each in results
     )
     return f'<html><body><div class="serp__results">{items}</div></body></html>'
