@@ -86,14 +86,18 @@ async def _run(order: bytes) -> bytes:
     try:
         process.stdin.write(order)
         process.stdin.close()
-        await process.stdout.readexactly(_ANSWER_BYTES)  # so much is never an answer
-    except asyncio.IncompleteReadError as end:
-        return end.partial
+        try:
+            await process.stdout.readexactly(_ANSWER_BYTES)  # so much is never an answer
+        except asyncio.IncompleteReadError as end:
+            await process.wait()
+            return end.partial
+        return b""
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-    return b""
+        # Only what still runs: killing what has just ended takes its status from under asyncio's watcher.
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 def _found(answer: bytes) -> list[Found]:
