@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.clock import from_us
 from bot.messages import Replay, Risk
-from bot.security.workspace import FileTooLarge, PathMissing, PathRefused, PathTaken, WorkspaceView, WriteFailed
+from bot.security.workspace import FileTooLarge, PathMissing, PathRefused, PathTaken, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
@@ -128,7 +128,7 @@ class GenerateImageTool(Tool):
         try:
             made = await self._maker.make(prompt, count=count, size=size, references=references)
         except ImagesFailed as exc:
-            return ToolResult.error(f"No picture was made: {exc}.")
+            return ToolResult.error(f"There is no picture: {exc}.")
         day = from_us(self._clock.now_us(), request.tz).date().isoformat()
         return await asyncio.to_thread(_kept, view, f"{FOLDER}/{day}-{_slug(prompt)}", made)
 
@@ -177,16 +177,15 @@ def _saved(view: WorkspaceView, stem: str, picture: Picture, numbers: Iterator[i
     """Write a picture under the next free number and return its path.
 
     Raises:
-        WriteFailed, PathRefused: it cannot be written.
+        PathRefused: it cannot be written.
     """
-    for number in numbers:
-        with view.slot(f"{stem}-{number}.{_ENDINGS[picture.mime]}", make_parents=True) as slot:
+    while True:
+        with view.slot(f"{stem}-{next(numbers)}.{_ENDINGS[picture.mime]}", make_parents=True) as slot:
             try:
                 slot.create(picture.data)
             except PathTaken:
                 continue
             return slot.shown
-    raise WriteFailed("no name is free")  # not reached: numbers have no end
 
 
 def _slug(prompt: str) -> str:

@@ -70,11 +70,20 @@ class _Unusable(DutifulError):
 class ImageMaker:
     """Asks one model of one endpoint."""
 
-    def __init__(self, web: GuardedClient, *, base_url: str | None, api_key: str, model: str) -> None:
+    def __init__(
+        self,
+        web: GuardedClient,
+        *,
+        base_url: str | None,
+        api_key: str,
+        model: str,
+        limit_s: float = REQUEST_LIMIT_S,
+    ) -> None:
         self._web = web
         self._base_url = base_url or DEFAULT_BASE_URL
         self._api_key = api_key
         self._model = model
+        self._limit_s = limit_s
 
     async def make(self, prompt: str, *, count: int, size: str = "", references: Sequence[Picture] = ()) -> Made:
         """Return the pictures for a prompt; `size` '' leaves it to the model.
@@ -103,8 +112,8 @@ class ImageMaker:
                 headers=headers,
                 body=body,
                 max_bytes=_MAX_ANSWER_BYTES,
-                timeout_s=REQUEST_LIMIT_S,
-                silence_s=REQUEST_LIMIT_S,
+                timeout_s=self._limit_s,
+                silence_s=self._limit_s,
                 trusted=True,
             )
         except (NoConnection, BadUrl, NetworkRefused) as exc:
