@@ -31,6 +31,7 @@ from bot.records import (
     CallResult,
     DeadLetter,
     Ending,
+    Goal,
     Job,
     Message,
     NewJob,
@@ -184,7 +185,7 @@ class Outbox(Protocol):
         """Make a row a dead letter, so that the next of its key can go."""
 
     async def close_chat(self, address: Address, error: str) -> int:
-        """Bury what is queued for a chat that is gone and pause its jobs; returns the number of jobs paused."""
+        """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
 
     async def reopen_chat(self, address: Address) -> None:
         """Note that the chat speaks to us again."""
@@ -277,6 +278,15 @@ class Unit(Protocol):
     def count_subagents(self, address: Address) -> int:
         """Return how many subagents of a chat are still running."""
 
+    def current_goal(self, session_id: int) -> Goal | None:
+        """See `Goals.current`."""
+
+    def add_goal(self, goal: Goal) -> None:
+        """Store a new goal as opened by this turn in its present step; its session must have none under way."""
+
+    def save_goal(self, goal: Goal) -> None:
+        """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""
+
     def put_setting(self, key: str, value: int | None) -> None:
         """Keep a setting for the whole process; None forgets it."""
 
@@ -312,6 +322,19 @@ class Subagents(Protocol):
 
     async def get(self, subagent_id: str) -> Subagent | None:
         """Return one, or None."""
+
+    async def running(self, lane: str) -> int:
+        """Return how many are at work whose outcome comes back to this lane."""
+
+
+class Goals(Protocol):
+    """Sustained goals of sessions. They go on by the endings of turns and change through `Unit`."""
+
+    async def current(self, session_id: int) -> Goal | None:
+        """Return the goal that is under way in a session, open or paused, or None."""
+
+    async def get(self, goal_id: str) -> Goal | None:
+        """Return one, also when it is over, or None."""
 
 
 class Settings(Protocol):
@@ -355,6 +378,7 @@ class Store(Protocol):
     people: People
     cursors: Cursors
     subagents: Subagents
+    goals: Goals
     settings: Settings
     overview: Overview
 

@@ -21,6 +21,7 @@ class Origin(StrEnum):
     SUBAGENT = "subagent"  # a background helper reports its outcome
     APPROVAL = "approval"  # an owner answered an approval request
     HOOK = "hook"  # an outside system called a webhook
+    GOAL = "goal"  # a sustained goal goes on
 
 
 class ChatType(StrEnum):

@@ -282,6 +282,56 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "Die Hintergrundaufgabe „{label}“: {text}",
         "后台任务“{label}”: {text}",
     ),
+    # --- sustained goals
+    "goal.spent": (
+        "The goal “{title}” is closed: its budget is used up ({used}).",
+        "Das Ziel „{title}“ ist beendet: Das Budget ist aufgebraucht ({used}).",
+        "目标“{title}”已结束: 预算已用完({used})。",
+    ),
+    "goal.stalled": (
+        "The goal “{title}” is closed: nothing was done in several turns in a row ({used}).",
+        "Das Ziel „{title}“ ist beendet: Mehrere Runden hintereinander wurde nichts getan ({used}).",
+        "目标“{title}”已结束: 连续多轮没有任何进展({used})。",
+    ),
+    "goal.failed": (
+        "The goal “{title}” is closed: {reason}",
+        "Das Ziel „{title}“ ist beendet: {reason}",
+        "目标“{title}”已结束: {reason}",
+    ),
+    "goal.used": (
+        "{steps} of {max_steps} steps, {minutes} of {max_minutes} minutes",
+        "{steps} von {max_steps} Schritten, {minutes} von {max_minutes} Minuten",
+        "{steps}/{max_steps} 步,{minutes}/{max_minutes} 分钟",
+    ),
+    "goal.used_tokens": (
+        ", {tokens} of {max_tokens} tokens",
+        ", {tokens} von {max_tokens} Tokens",
+        ",{tokens}/{max_tokens} 个 token",
+    ),
+    "goal.items_done": ("Done:", "Erledigt:", "已完成:"),
+    "goal.items_open": ("Open:", "Offen:", "未完成:"),
+    "goal.paused": (
+        "The goal “{title}” is paused. Write to me and it goes on; /stop closes it.",
+        "Das Ziel „{title}“ ist pausiert. Schreib mir, dann geht es weiter; /stop beendet es.",
+        "目标“{title}”已暂停。给我发消息即可继续; /stop 可结束它。",
+    ),
+    "goal.revoked": (
+        "The goal “{title}” is paused: whoever set it may not have me work on it here any more. /stop closes it.",
+        "Das Ziel „{title}“ ist pausiert: Wer es gesetzt hat, darf mich hier nicht mehr daran arbeiten lassen. "
+        "/stop beendet es.",
+        "目标“{title}”已暂停: 设定者已无权让我在此继续。/stop 可结束它。",
+    ),
+    "goal.stopped": (
+        "The goal “{title}” is closed.",
+        "Das Ziel „{title}“ ist beendet.",
+        "目标“{title}”已结束。",
+    ),
+    "goal.status": ("Goal: “{title}”, {used}", "Ziel: „{title}“, {used}", "目标: “{title}”,{used}"),
+    "goal.status_paused": (
+        "Goal (paused): “{title}”, {used}",
+        "Ziel (pausiert): „{title}“, {used}",
+        "目标(已暂停): “{title}”,{used}",
+    ),
     # --- offline provider
     "offline.no_model": (
         "No model is set up, so I can only keep reminders: try “remind me in 10 minutes to stretch”. "

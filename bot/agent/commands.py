@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot import __version__
+from bot.agent.goal_words import goal_status
 from bot.clock import US_PER_S, Clock
 from bot.errors import ScheduleError
 from bot.interfaces import Signal, Store, Topic, TurnControl, Unit
 from bot.jobs import JobDesk, find_job, list_jobs, may_change
 from bot.messages import Role
-from bot.records import CallResult, Turn
+from bot.records import CallResult, GoalState, Turn
 from bot.texts import say
 from bot.toolkit.context import RequestContext
 from bot.zones import load_zone, local_text, similar_zones
@@ -106,12 +107,28 @@ class Commands:
             return CommandResult(text=say(request.language, "unknown_command", command=f"/{name}"))
         return await handler(turn, request, arguments)
 
-    async def _new(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
-        return CommandResult(text=say(request.language, "new_session"), new_session=True)
+    async def _new(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
+        text = say(request.language, "new_session")
+        if turn.goal is not None:  # the ending closes it
+            text += "\n" + say(request.language, "goal.stopped", title=turn.goal.title)
+        return CommandResult(text=text, new_session=True)
 
-    async def _stop(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
+    async def _stop(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
+        language = request.language
+
+        def work(unit: Unit) -> CallResult:
+            goal = unit.current_goal(turn.session_id)
+            if goal is None:
+                return CallResult(call_id=_CALL_ID, text="")
+            unit.save_goal(replace(goal, state=GoalState.STOPPED))
+            return CallResult(call_id=_CALL_ID, text=say(language, "goal.stopped", title=goal.title))
+
+        # The goal first: its next turn must not begin once the running one is stopped.
+        closed = (await self._context.store.steps.once(turn, _CALL_ID, work)).text
         stopped = self._context.control.stop(request.address)
-        return CommandResult(text=say(request.language, "stopped" if stopped else "nothing_to_stop"))
+        lines = [say(language, "stopped")] if stopped else []
+        lines += [closed] if closed else []
+        return CommandResult(text="\n".join(lines) or say(language, "nothing_to_stop"))
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         names: tuple[str, ...] = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
@@ -120,7 +137,7 @@ class Commands:
         lines = "\n".join(f"/{name} — {say(request.language, f'help.{name}')}" for name in names)
         return CommandResult(text=say(request.language, "help", commands=lines))
 
-    async def _status(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
+    async def _status(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         context = self._context
         status = await context.store.overview.status()
         jobs = await context.store.jobs.list(request.address)
@@ -139,6 +156,8 @@ class Commands:
             jobs=len(jobs),
             next=upcoming,
         )
+        if turn.goal is not None:
+            text += "\n" + goal_status(turn.goal, request.language, now_us=context.clock.now_us())
         return CommandResult(text=text)
 
     async def _remind(self, turn: Turn, request: RequestContext, arguments: str) -> CommandResult:

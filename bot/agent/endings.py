@@ -13,7 +13,7 @@ from bot.agent.commands import CommandResult
 from bot.agent.runs import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
-from bot.records import Ending, Message, RunState, SubagentState, Turn, TurnState, outcome_id
+from bot.records import Ending, GoalState, GoalStep, Message, RunState, SubagentState, Turn, TurnState, outcome_id
 from bot.texts import say
 from bot.toolkit.context import RequestContext
 from bot.zones import local_text
@@ -49,7 +49,7 @@ class EndingWriter:
         return Ending(
             state=TurnState.DONE,
             rows=tuple(outcome.rows),
-            outbound=() if silent else (_reply(turn, text),),
+            outbound=() if silent else (reply(turn, text),),
             usage=outcome.usage,
             error="" if ok else outcome.stop,
         )
@@ -58,8 +58,9 @@ class EndingWriter:
         """Return the ending of a slash command; it leaves no rows in the model's history."""
         return Ending(
             state=TurnState.DONE,
-            outbound=(_notice(turn, result.text),),
+            outbound=(notice(turn, result.text),),
             new_session=result.new_session,
+            goal=_goal_end(turn, GoalState.STOPPED) if result.new_session else None,
         )
 
     def stopped(self, turn: Turn) -> Ending:
@@ -76,7 +77,7 @@ class EndingWriter:
     def stale(self, turn: Turn, request: RequestContext) -> Ending:
         """Return the ending of a message that waited longer than it stays meaningful."""
         when = local_text(turn.messages[-1].received_us, request.tz, request.language)
-        return Ending(state=TurnState.DONE, outbound=(_notice(turn, say(request.language, "stale", when=when)),))
+        return Ending(state=TurnState.DONE, outbound=(notice(turn, say(request.language, "stale", when=when)),))
 
     def dead(self, turn: Turn, request: RequestContext, *, attempts: int) -> Ending:
         """Return the ending of a turn that was cut short too often."""
@@ -105,7 +106,7 @@ class EndingWriter:
         text = say(request.language, "job_revoked", title=turn.meta.get("title", ""), id=turn.meta.get("job_id", ""))
         return Ending(
             state=TurnState.FAILED,
-            outbound=(_notice(turn, text),),
+            outbound=(notice(turn, text),),
             error=error,
             run_id=turn.meta["run_id"],
             run_state=RunState.FAILED,
@@ -122,7 +123,7 @@ class EndingWriter:
             state=TurnState.DONE,
             rows=tuple(outcome.rows),
             chat_rows=_report_rows(turn, outcome.tool_words if silent else text),
-            outbound=() if silent else (_reply(turn, text),),
+            outbound=() if silent else (reply(turn, text),),
             usage=outcome.usage,
             run_id=turn.meta["run_id"],
             run_state=RunState.OK if ok else RunState.FAILED,
@@ -180,13 +181,17 @@ class EndingWriter:
             text = outcome_text(turn, request)
         if turn.origin is Origin.JOB:
             text = say(request.language, "task_failed", title=meta.get("title", ""), reason=text)
+        buries_goal = state is TurnState.DEAD and turn.origin is Origin.GOAL
+        if buries_goal and turn.goal is not None:
+            text = say(request.language, "goal.failed", title=turn.goal.title, reason=text)
         return Ending(
             state=state,
             rows=tuple(rows),
-            outbound=(_notice(turn, text),),
+            outbound=(notice(turn, text),),
             error=error,
             run_id=meta.get("run_id"),
             run_state=RunState.FAILED if "run_id" in meta else None,
+            goal=_goal_end(turn, GoalState.FAILED) if buries_goal else None,
         )
 
     # --- words
@@ -232,12 +237,14 @@ def _is_subagent(turn: Turn) -> bool:
     return turn.origin is Origin.SUBAGENT and "outcome" not in turn.meta
 
 
-def _reply(turn: Turn, text: str) -> OutboundMessage:
+def reply(turn: Turn, text: str) -> OutboundMessage:
+    """Return a turn's answer."""
     message = turn.messages[-1].message
     return OutboundMessage(address=turn.address, text=text, reply_to=message.reply_to, answers=message.message_id)
 
 
-def _notice(turn: Turn, text: str) -> OutboundMessage:
+def notice(turn: Turn, text: str) -> OutboundMessage:
+    """Return the bot's own sentence in answer to a turn's message."""
     message = turn.messages[-1].message
     return OutboundMessage(
         address=turn.address,
@@ -246,6 +253,11 @@ def _notice(turn: Turn, text: str) -> OutboundMessage:
         reply_to=message.reply_to,
         answers=message.message_id,
     )
+
+
+def _goal_end(turn: Turn, state: GoalState) -> GoalStep | None:
+    goal = turn.goal
+    return None if goal is None else GoalStep(goal_id=goal.id, state=state, is_turn=turn.origin is Origin.GOAL)
 
 
 def _report_rows(turn: Turn, text: str) -> tuple[Message, ...]:

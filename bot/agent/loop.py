@@ -14,6 +14,7 @@ from typing import Protocol
 from bot.access.policy import AccessPolicy
 from bot.agent.commands import Commands
 from bot.agent.endings import EndingWriter
+from bot.agent.goals import GoalKeeper
 from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner
@@ -91,6 +92,7 @@ class AgentLoop:
         self._runner = runner
         self._builder = builder
         self._endings = endings
+        self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._settings = settings
         self._on_end = on_end
@@ -233,6 +235,9 @@ class AgentLoop:
             _log.error("turn buried", attempts=turn.attempt - 1)
             await self._finish(turn, self._endings.dead(turn, request, attempts=turn.attempt - 1))
             return
+        if turn.origin is Origin.GOAL and (refusal := self._goals.refusal(turn, request)) is not None:
+            await self._finish(turn, refusal)
+            return
         if request.role is Role.STRANGER:
             await self._finish(turn, self._endings.revoked(turn, request))
             return
@@ -259,6 +264,7 @@ class AgentLoop:
             ending = self._endings.provider_failed(outcome, request, outcome.error)
         else:
             ending = self._endings.answered(outcome, request)
+        ending = await self._goals.settle(ending, outcome, request)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
@@ -275,6 +281,7 @@ class AgentLoop:
             tools=self._tools_for(request),
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
+            is_spent=self._goals.is_spent,
         )
         return await self._runner.run(turn, spec)
 

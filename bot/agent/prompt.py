@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from bot.agent.goal_words import goal_lines
 from bot.clock import from_us
 from bot.messages import Attachment, ChatType, InboundMessage, Origin
-from bot.records import Message, QueuedMessage
+from bot.records import GoalState, Message, QueuedMessage
 from bot.security.untrusted import neutralise
 from bot.toolkit.context import RequestContext
 
@@ -45,6 +46,14 @@ _SUBAGENT = """# Your task
 
 You are a background worker of an assistant. Work on the one task you are given with the tools you have, then answer
 with the result in full: it is all that is passed on. You cannot ask questions."""
+
+
+_GOAL_GOES_ON = """[Sustained goal: its next turn. Go on with what is open of the goal in the runtime context below.
+Mark what is finished with the task tool. When all is done, or you cannot go on without the person, call complete_goal
+with a recap for them. Your final text of this turn reaches the chat as a note on progress: a sentence or two.]"""
+
+_GOAL_IDLE = """
+[In the last turn no tool did anything. If that happens again the goal will be closed.]"""
 
 
 class ContextBuilder:
@@ -127,6 +136,8 @@ def _body(message: InboundMessage) -> str:
             "[Scheduled task: do it now and answer with the result. It has been scheduled already; do not "
             f"schedule it again.]\n\n{text}"
         )
+    if message.origin is Origin.GOAL:
+        return _GOAL_GOES_ON + (_GOAL_IDLE if message.meta.get("idle") else "")
     if message.origin is Origin.SUBAGENT and "outcome" in message.meta:
         label, outcome = neutralise(str(message.meta.get("label", ""))), message.meta["outcome"]
         return (
@@ -177,7 +188,12 @@ def _runtime_context(message: InboundMessage, request: RequestContext, now_us: i
     fields.append(f"sender: {message.sender_id} ({request.role})" + (f", calls themself “{name}”" if name else ""))
     if "job_id" in message.meta:
         fields.append(f"job: {message.meta['job_id']}")
-    return f"{CONTEXT_OPEN}\n{' · '.join(fields)}\n{CONTEXT_CLOSE}"
+    lines = [CONTEXT_OPEN, " · ".join(fields)]
+    if (goal := request.turn.goal) is not None:
+        lines += map(neutralise, goal_lines(goal, now_us=now_us))
+        if message.origin is not Origin.GOAL and goal.state is GoalState.OPEN:
+            lines.append("  this message comes between the goal's turns; the goal goes on by itself afterwards")
+    return "\n".join([*lines, CONTEXT_CLOSE])
 
 
 def _modified_ns(path: Path) -> int:

@@ -32,6 +32,9 @@ _ANSWER_NOW = (
     "[The limit of steps for this turn is reached; no more tools can be used. Say briefly what was done, what is "
     "still open, and how to go on.]"
 )
+_BUDGET_SPENT = (
+    "[The budget of the goal is used up; no more tools can be used. Say briefly what was done and what is still open.]"
+)
 _TRY_AGAIN = "[The last tool call could not be read. Send it again as one well-formed call, or answer in words.]"
 _EMPTY = "[Your answer was empty. Answer the person in words.]"
 
@@ -100,9 +103,12 @@ class _Run:
         outcome = self._outcome
         if outcome.turn.has_rows:
             await self._finish_open_step()
-        while not outcome.culprit:
+        while not outcome.culprit and not outcome.concluded:
             if outcome.turn.step >= self._parts.settings["steps_per_turn"]:
                 await self._answer_without_tools(_ANSWER_NOW, StopReason.STEPS)
+                return outcome
+            if outcome.turn.step and self._spec.is_spent is not None and await self._spec.is_spent(outcome):
+                await self._answer_without_tools(_BUDGET_SPENT, StopReason.BUDGET)
                 return outcome
             reply = await self._ask()
             if not reply.tool_calls and reply.malformed_calls:
@@ -114,6 +120,8 @@ class _Run:
                 await self._conclude(reply)
                 return outcome
             await self._step(reply)
+        if outcome.concluded:
+            outcome.rows = [*self._fresh, {"role": "assistant", "content": outcome.tool_words}]
         return outcome
 
     def without_model(self, error: ProviderError) -> RunOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -46,6 +46,7 @@ class StopReason(StrEnum):
 
     ANSWERED = "answered"  # the model gave its final text
     STEPS = "steps"  # the limit of steps is reached
+    BUDGET = "budget"  # the budget of the goal it works for is used up
     REPEAT = "repeat"  # the same call kept giving the same result
     BROKEN_CALL = "broken_call"  # the model kept sending calls that cannot be used
     EMPTY = "empty"  # the model gave no text, also when asked again
@@ -59,6 +60,7 @@ class RunSpec:
     `history` are stored rows, `fresh` the rows of this turn that are not stored yet (its user message).
     `compose` makes the row of a message that joins the turn; it runs on the store's thread. `tools` names the
     tools that exist in this turn. `time_limit_s` bounds the whole run, None leaves it to the limits of its parts.
+    `is_spent` is asked after each step whether the run has to come to its end.
     """
 
     request: RequestContext
@@ -69,6 +71,7 @@ class RunSpec:
     tools: frozenset[str]
     on_text: Callable[[str], None] | None = None
     time_limit_s: float | None = None
+    is_spent: Callable[[RunOutcome], Awaitable[bool]] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +85,7 @@ class RunOutcome:
     usage: Usage = field(default_factory=Usage)
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
     tool_words: str = ""  # what that message said
+    concluded: bool = False  # that message ends the turn
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
     changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look
     culprit: str = ""  # the tool that a stop is about

@@ -51,6 +51,11 @@ class PreparedCall:
         return self.result is not None or (self.tool is not None and self.tool.concurrency_safe)
 
     @property
+    def ends_turn(self) -> bool:
+        """Whether it succeeded and nothing is left to say."""
+        return self.tool is not None and self.tool.ends_turn and self.result is not None and not self.result.is_error
+
+    @property
     def usable(self) -> bool:
         """Whether it names a tool with arguments that fit."""
         return self.tool is not None
@@ -181,13 +186,18 @@ class StepCalls:
         return await asyncio.to_thread(normalize) if too_long else normalize()
 
     def note_answer(self, prepared: Sequence[PreparedCall]) -> None:
-        """Note whether the step's last call put words into this very chat that replace the final text."""
-        last = prepared[-1] if prepared else None
+        """Note whether the step's last call, or one that ends the turn, put words into this very chat.
+
+        Such words replace the final text.
+        """
+        ends = [item for item in prepared if item.ends_turn]
+        last = (ends or prepared)[-1] if prepared else None
         words = None
         if last is not None and last.tool is not None and last.result is not None and not last.result.is_error:
             words = last.tool.stands_for_answer(last.params)
         self._outcome.answered_by_tool = words is not None
         self._outcome.tool_words = words or ""
+        self._outcome.concluded = bool(ends)
 
     def _judge(self, prepared: Sequence[PreparedCall]) -> None:
         """Stop a run that goes in circles."""

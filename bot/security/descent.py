@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from bot.security.paths import Location, PathRefused, outside, refusal, write_failure
+from bot.security.paths import Location, PathRefused, WrongKind, outside, refusal, write_failure
 
 WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -156,6 +156,6 @@ def _closing(descriptor: int) -> Iterator[None]:
 def require_regular(info: os.stat_result, shown: str) -> None:
     """Raise PathRefused unless it is an ordinary file."""
     if stat.S_ISDIR(info.st_mode):
-        raise PathRefused(f"{shown}: is a folder")
+        raise WrongKind(f"{shown}: is a folder")
     if not stat.S_ISREG(info.st_mode):
         raise PathRefused(f"{shown}: is not an ordinary file")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import stat
 import threading
@@ -39,6 +40,8 @@ _BY_UMASK = 0o666
 _PERMISSIONS = 0o777
 _ANY_WRITE = 0o222
 _ACL = "system.posix_acl_access"
+
+_BESIDE = re.compile(r"\.dutiful-[0-9a-f]{16}\.tmp")
 
 # Between looking whether a file is as expected and taking its place, no other thread of ours may do the same.
 _LOCKS = tuple(threading.Lock() for _ in range(64))
@@ -74,6 +77,11 @@ def identity_of(file: BinaryIO, shown: str, *, limit_bytes: int) -> FileIdentity
         digest.update(chunk)
         size_bytes += len(chunk)
     return _identity(info, size_bytes, digest.digest())
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file of this name holds new bytes that a crash kept from their place; valid when nobody writes."""
+    return _BESIDE.fullmatch(name) is not None
 
 
 class FileSlot:

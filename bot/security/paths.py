@@ -29,6 +29,10 @@ class PathMissing(PathRefused):
     """The path lies within the chat's files, but nothing is there."""
 
 
+class WrongKind(PathRefused):
+    """A folder where a file is needed, or the other way round."""
+
+
 class PathTaken(PathRefused):
     """Something is there already, and was to be left alone."""
 
@@ -148,7 +152,7 @@ def refusal(error: OSError, shown: str) -> PathRefused:
     if error.errno == errno.ENOENT:
         return PathMissing(f"{shown}: does not exist")
     if error.errno == errno.ENOTDIR:
-        return PathRefused(f"{shown}: is not a folder")
+        return WrongKind(f"{shown}: is not a folder")
     if error.errno == errno.ENXIO:  # a socket
         return PathRefused(f"{shown}: is not an ordinary file")
     return PathRefused(f"{shown}: cannot be opened: {os.strerror(error.errno or 0)}")
@@ -160,7 +164,7 @@ def write_failure(error: OSError, shown: str, *, done: str = "written") -> PathR
     if error.errno == errno.ENOENT:
         return PathMissing(f"{shown}: does not exist")
     if error.errno in {errno.EISDIR, errno.ENOTDIR}:
-        return PathRefused(f"{shown}: is a folder, or lies in something that is none")
+        return WrongKind(f"{shown}: is a folder, or lies in something that is none")
     if error.errno == errno.EXDEV:
         return PathRefused(f"{shown}: lies on another file system")
     return WriteFailed(f"{shown}: cannot be {done}: {os.strerror(error.errno or 0)}")

@@ -19,6 +19,7 @@ _OWN_WORDS = (
     "attachment",
     "background task",
     "scheduled task",
+    "sustained goal",
     "untrusted content",
 )
 _OPENERS = "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a3\ufe5d\ufe47\ufe39\ufe3b"

@@ -37,6 +37,7 @@ from bot.security.paths import (
     PathTaken,
     Root,
     WriteFailed,
+    WrongKind,
     is_below,
     nearest_root,
     normal_parts,
@@ -58,6 +59,7 @@ __all__ = [
     "Root",
     "WorkspaceView",
     "WriteFailed",
+    "WrongKind",
     "folder_name",
 ]
 
@@ -220,7 +222,7 @@ class WorkspaceView:
     def _open_parent(self, place: Location, *, make: bool) -> int | LinkMet:
         """Open the folder of a place that may be changed, unless its last name is a link."""
         if not place.parts:
-            raise PathRefused(f"{shown_path(place.shown)}: is a folder")
+            raise WrongKind(f"{shown_path(place.shown)}: is a folder")
         if not place.writable:
             raise PathRefused(f"{shown_path(place.shown)}: can be read from this chat, but not changed")
         folder = open_folder(place, len(place.parts) - 1, make=make, closed=self._closed(place))

@@ -1,8 +1,8 @@
 """Forgetting what is long settled, in portions, so that nobody waits for it.
 
 What a chat said stays: conversations have a retention of their own. What goes is bookkeeping: answered inbox
-rows, sent outbox rows, ended turns with their calls, finished jobs with their runs, and the lanes and rows of
-single runs and subagents.
+rows, sent outbox rows, ended turns with their calls, finished jobs with their runs, goals that are over, and the
+lanes and rows of single runs and subagents.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _OLD_ROWS = {
     "runs": "ended_us < ?",
     "jobs": "state = 'done' AND created_us < ? AND id NOT IN (SELECT job_id FROM runs)",
     "subagents": "ended_us < ?",
+    "goals": "ended_us < ?",
 }
 _SIDE_LANES = "(lane GLOB 'job:*' OR lane GLOB 'sub:*')"
 

@@ -10,6 +10,7 @@ from bot.messages import Address, OutboundMessage, clean_text
 from bot.records import OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
 from bot.store.database import Database
+from bot.store.goals import pause_goals
 
 SEND_LEASE_US = 300 * US_PER_S
 """A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
@@ -177,6 +178,7 @@ class SqlOutbox:
                 " AND state = 'active'",
                 (error, address.channel, address.chat_id),
             )
+            pause_goals(conn, address)
             return cursor.rowcount
 
         return await self._database.write(work, durable=True)
@@ -213,7 +215,7 @@ class SqlOutbox:
 def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:
     """Give every row of a chat its new id. Lanes that exist under both ids keep the old history."""
     before, after = f"{channel}:{old}", f"{channel}:{new}"
-    for table in ("inbox", "outbox", "jobs", "subagents"):
+    for table in ("inbox", "outbox", "jobs", "subagents", "goals"):
         conn.execute(
             f"UPDATE OR IGNORE {table} SET chat_id = ? WHERE channel = ? AND chat_id = ?",  # noqa: S608
             (new, channel, old),

@@ -7,9 +7,23 @@ import sqlite3
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.interfaces import Cursors, History, Inbox, Jobs, Outbox, Overview, People, Settings, Steps, Subagents, Turns
+from bot.interfaces import (
+    Cursors,
+    Goals,
+    History,
+    Inbox,
+    Jobs,
+    Outbox,
+    Overview,
+    People,
+    Settings,
+    Steps,
+    Subagents,
+    Turns,
+)
 from bot.messages import new_id
 from bot.store.database import Database
+from bot.store.goals import SqlGoals
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
@@ -35,6 +49,7 @@ class SqlStore:
         self.people: People = SqlPeople(database)
         self.cursors: Cursors = SqlCursors(database, clock)
         self.subagents: Subagents = SqlSubagents(database)
+        self.goals: Goals = SqlGoals(database)
         self.settings: Settings = SqlSettings(database)
         self.overview: Overview = SqlOverview(database)
 

@@ -71,3 +71,8 @@ class SqlSubagents:
             )
 
         return await self._database.read(work)
+
+    async def running(self, lane: str) -> int:
+        """See `Subagents.running`."""
+        sql = "SELECT count(*) FROM subagents WHERE parent_lane = ? AND state = 'running'"
+        return await self._database.read(lambda conn: int(conn.execute(sql, (lane,)).fetchone()[0]))

@@ -11,6 +11,7 @@ from bot.messages import Origin, clean_text
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
 from bot.store.database import Database
+from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.outbox import insert_outbound
 
@@ -99,7 +100,8 @@ class SqlTurns:
                 (turn.id,),
             ).fetchone()
             _finish(conn, turn, ending, self._clock.now_us())
-            return waiting is not None or bool(ending.inbound)
+            goes_on = ending.goal is not None and ending.goal.inbound is not None
+            return waiting is not None or bool(ending.inbound) or goes_on
 
         return await self._database.write(work, durable=True)
 
@@ -157,15 +159,20 @@ class SqlTurns:
             step=0,
             messages=messages,
             zone=zone,
+            goal=current_goal(conn, session_id),
         )
 
     def _first_messages(self, conn: sqlite3.Connection, lane: str) -> tuple[QueuedMessage, ...]:
-        """Return the lane's oldest waiting message; after an outage with what the same sender wrote next."""
-        rows = conn.execute(
-            f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' ORDER BY id LIMIT 50",  # noqa: S608
-            (lane,),
-        )
-        first = inbox_row(next(rows))
+        """Return the lane's oldest waiting message; after an outage with what the same sender wrote next.
+
+        A goal goes on when nothing else waits, however long ago its next turn was queued.
+        """
+        sql = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' {{}} ORDER BY id LIMIT 50"  # noqa: S608
+        rows = conn.execute(sql.format("AND origin <> 'goal'"), (lane,))
+        row = next(rows, None)
+        if row is None:
+            return (inbox_row(conn.execute(sql.format(""), (lane,)).fetchone()),)
+        first = inbox_row(row)
         taken = [first]
         if _may_join(first, first) and first.received_us < self._opened_us:
             for row in rows:
@@ -202,6 +209,7 @@ class SqlTurns:
             has_rows=has_rows,
             zone=zone,
             draft_id=draft_id,
+            goal=current_goal(conn, session_id),
         )
 
 
@@ -213,7 +221,8 @@ def joinable(conn: sqlite3.Connection, turn: Turn) -> list[QueuedMessage]:
         return taken
     (lane,) = conn.execute("SELECT key FROM lanes WHERE turn_id = ?", (turn.id,)).fetchone()
     rows = conn.execute(
-        f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' ORDER BY id LIMIT 20",  # noqa: S608
+        f"SELECT {INBOX_COLUMNS} FROM inbox WHERE lane = ? AND state = 'queued' AND origin <> 'goal'"  # noqa: S608
+        " ORDER BY id LIMIT 20",
         (lane,),
     )
     for row in rows:
@@ -322,6 +331,10 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
             "UPDATE subagents SET state = ?, ended_us = ? WHERE id = ?",
             (ending.subagent_state, now, ending.subagent_id),
         )
+    if ending.goal is not None:
+        advance_goal(conn, ending.goal, now_us=now)
+    if ending.state is TurnState.STOPPED:
+        stop_goal(conn, turn.session_id, now_us=now)
 
 
 def _end_run(conn: sqlite3.Connection, ending: Ending, error: str, now: int) -> None:

@@ -6,7 +6,8 @@ import sqlite3
 
 from bot.interfaces import FiringComposer
 from bot.messages import Address, InboundMessage, OutboundMessage
-from bot.records import Job, NewJob, Subagent
+from bot.records import Goal, Job, NewJob, Subagent
+from bot.store.goals import current_goal, insert_goal, update_goal
 from bot.store.inbox import insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
@@ -61,6 +62,18 @@ class SqlUnit:
     def count_subagents(self, address: Address) -> int:
         """See `Unit.count_subagents`."""
         return running_subagents(self._conn, address)
+
+    def current_goal(self, session_id: int) -> Goal | None:
+        """See `Unit.current_goal`."""
+        return current_goal(self._conn, session_id)
+
+    def add_goal(self, goal: Goal) -> None:
+        """See `Unit.add_goal`."""
+        insert_goal(self._conn, goal, turn_id=self._turn_id)
+
+    def save_goal(self, goal: Goal) -> None:
+        """See `Unit.save_goal`."""
+        update_goal(self._conn, goal, now_us=self._now_us)
 
     def put_setting(self, key: str, value: int | None) -> None:
         """See `Unit.put_setting`."""

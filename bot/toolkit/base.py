@@ -139,6 +139,9 @@ class Tool(ABC):
     repeatable: bool = False
     """Whether equal calls with equal results are normal (polling), not a loop."""
 
+    ends_turn: bool = False
+    """Whether a successful call, whose words stand for the answer, ends the turn: the model is not asked again."""
+
     @property
     @abstractmethod
     def name(self) -> str:

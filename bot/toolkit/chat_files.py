@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.config import FilesSection
 from bot.messages import ChatType, Role
-from bot.security.workspace import Root, WorkspaceView
+from bot.security.workspace import (
+    FileTooLarge,
+    PathChanged,
+    PathMissing,
+    PathRefused,
+    PathTaken,
+    Root,
+    WorkspaceView,
+    WriteFailed,
+    WrongKind,
+)
+from bot.toolkit.base import ToolResult
 from bot.toolkit.measure import shorten
 
 if TYPE_CHECKING:
@@ -43,6 +55,11 @@ class ChatFiles:
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
         return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)
 
+    def view_of_folder(self, name: str, all_chats: bool) -> WorkspaceView:
+        """Return the view of the chat whose folder has this name (`WorkspaceView.root`), for work without a request."""
+        own = WorkspaceView.of(self._workspace, name, all_chats=all_chats, extra=self._extra)
+        return replace(own, root=own.root.with_name(name))
+
 
 def one_line(name: str, limit_chars: int = 200) -> str:
     """Return a file name for an answer: on one line, storable whatever its bytes are, not endless.
@@ -52,6 +69,12 @@ def one_line(name: str, limit_chars: int = 200) -> str:
     if not name.isprintable():
         name = "".join(ascii(char)[1:-1] if unicodedata.category(char) in _UNSHOWABLE else char for char in name)
     return shorten(name, limit_chars)
+
+
+def problem(error: PathRefused) -> ToolResult:
+    """Return how a file tool tells that a path could not be used: as a wall's refusal only where it was one."""
+    is_mistake = isinstance(error, (PathMissing, PathTaken, PathChanged, FileTooLarge, WriteFailed, WrongKind))
+    return ToolResult.error(f"{error}.") if is_mistake else ToolResult.refused(f"{error}.")
 
 
 def size_text(size_bytes: int) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
+from bot.edits.journal import ChangeJournal
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.web.client import GuardedClient
@@ -38,19 +40,21 @@ class ToolRoom:
         self._clock = clock
         self.files = ChatFiles(workspace, config.files)
         self.reads = ReadLedger()
+        self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
-        self.settings = RuntimeSettings(limits or LimitsSection())
         self.web = GuardedClient(config.web.networks, resolver=resolver)
         self.pages = PageReader()
+        self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
+        await self.changes.recover()
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
         async with AsyncExitStack() as parts:
-            parts.callback(self.web.close)
-            parts.push_async_callback(self.pages.close)
             parts.push_async_callback(self.documents.close)
+            parts.push_async_callback(self.pages.close)
+            parts.callback(self.web.close)

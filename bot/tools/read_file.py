@@ -79,8 +79,8 @@ class ReadFileTool(Tool):
 
     def __init__(self, files: ChatFiles, documents: Documents, reads: ReadLedger) -> None:
         self._files = files
-        self._documents = documents
         self._reads = reads
+        self._documents = documents
         self._answered: OrderedDict[_ReadKey, bytes] = OrderedDict()
 
     @classmethod
@@ -126,9 +126,9 @@ class ReadFileTool(Tool):
         found, digest = await _looked_up(view, path, part)
         if isinstance(found, ToolResult) and found.is_error:
             return found
-        if seen is not None:
-            self._reads.note(request.turn.session_id, view.resolve(path).shown, seen)
         key = (request.turn.session_id, view.resolve(path).shown, part)
+        if seen is not None:
+            self._reads.note(key[0], key[1], seen)
         # What a resumed turn got before it was interrupted may never have reached the model.
         again = not force and request.turn.attempt == 1
         if isinstance(found, ToolResult):

@@ -12,6 +12,8 @@ behind a proxy there is no address to judge.
 
 `Answer` (`wire.py`) has `status` (HTTP errors are answers), `url` (after redirects), `headers`, `content_type`,
 `charset`, `body` (unpacked by its Content-Encoding) and `is_cut`. What can go wrong: `BadUrl` and `NetworkRefused`
-from `bot/security/network.py`, `WebError` and its kinds from `errors.py`. Making text of bytes and pages is
-`charsets.py` and `pages.py`; what a model gets is put between marks by `bot/security/untrusted.py`.
+from `bot/security/network.py`, `WebError` and its kinds from `errors.py`.
+
+`content.py` makes text of answers, `charsets.py` of bytes; `reader.py` (`ctx.room.pages`) has pages read in a process
+of its own. What a model gets is put between marks by `bot/security/untrusted.py`.
 """

@@ -46,6 +46,7 @@ _LABELS = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-x-big5": "big5hkscs", "x-eu
 
 # So many characters of several bytes are UTF-8 by chance in one text of a hundred million, whatever its encoding.
 _SURE = 8
+_WIDE = frozenset({"utf-16", "utf-16-le", "utf-16-be"})
 _FIRST_BYTES = bytes(range(0xC0, 0x100))
 
 
@@ -68,12 +69,15 @@ def decode(body: bytes, *, label: str = "", is_markup: bool = False) -> DecodedT
     if seen.mark_bytes:
         return _with(body[seen.mark_bytes :], seen.encoding)
     labels = [name for given in (label, _declared(body) if is_markup else "") if (name := _codec(given))]
+    if seen.is_valid:
+        # Most of UTF-8 would fit UTF-16 as well, and some of it many others.
+        labels = [name for name in labels if name == "utf-8" or not (name in _WIDE or _is_surely_utf8(body))]
+    elif not seen.encoding and not labels:
+        return None
     fitting = next((name for name in labels if _fits(body, name)), "")
-    if fitting and not (seen.is_valid and fitting != "utf-8" and _is_surely_utf8(body)):
-        return _with(body, fitting)
-    if not seen.encoding:
-        return _with(body, labels[0]) if labels and seen.mime == "application/octet-stream" and is_markup else None
-    return _with(body, _better(body, seen, labels))
+    if not fitting and not seen.encoding:
+        return None
+    return _with(body, fitting or _better(body, seen, labels))
 
 
 def _better(body: bytes, seen: FileType, labels: list[str]) -> str:

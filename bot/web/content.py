@@ -73,22 +73,23 @@ class ContentReader:
             NoContent: nothing that can be read or looked at.
             WebError: the page's markup holds up its reader.
         """
+        if not answer.body:
+            raise NoContent("is empty")
         mime = await asyncio.to_thread(_binary_type, answer.body)
         if mime in IMAGES:
             return _picture(answer.body, mime)
         if mime in _DOCUMENTS:
             return await self._document(answer.body, mime, max_chars)
-        is_markup = answer.content_type in {"text/html", "application/xhtml+xml"}
-        decoded = await asyncio.to_thread(
-            decode, answer.body, label=answer.charset, is_markup=is_markup or answer.content_type in _UNTOLD
-        )
+        told = answer.content_type
+        is_page = told in {"text/html", "application/xhtml+xml"}
+        is_markup = is_page or told in _UNTOLD or told.endswith(("/xml", "+xml"))
+        decoded = await asyncio.to_thread(decode, answer.body, label=answer.charset, is_markup=is_markup)
         if mime or decoded is None:
             raise NoContent(
                 f"is binary ({mime or answer.content_type or UNKNOWN_BINARY}), which cannot be read as text"
             )
         notes = _encoding_notes(decoded)
-        told = answer.content_type
-        if is_markup or (told in _UNTOLD and _MARKUP.match(decoded.text[:_SNIFF_CHARS])):
+        if is_page or (told in _UNTOLD and _MARKUP.match(decoded.text[:_SNIFF_CHARS])):
             return await self._page(decoded.text, answer.url, notes, markdown=markdown, max_chars=max_chars)
         if told.endswith(("/json", "+json")) or (told in _UNTOLD and decoded.text[:1] in {"{", "["}):
             return await asyncio.to_thread(_json, decoded.text, notes, max_chars)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 import pytest_asyncio
 
+from bot.security.workspace import folder_name
 from tests.platforms.bot_api import BotApi
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
@@ -30,6 +31,9 @@ WITH_TOOLS = (
     *("after-call:2", "before-call:3", "after-call:3", "recorded", "sending:1", "sent:1", "settled:1"),
     *("replied:2", "finished", "sending:2", "sent:2", "settled:2"),
 )
+
+# A patch of two files: each is replaced, then the change is committed.
+OF_A_PATCH = ("change-prepared", "change-under-way:1", "change-under-way:2", "change-committed")
 
 # The turn's own answer passes each point once, the reminder the second time.
 OF_A_REMINDER = ("sending:2", "sent:2", "settled:2")
@@ -127,6 +131,26 @@ async def a_reminder_arrives(point: str, telegram: BotApi, model: OpenAIApi, ser
     assert "stretch" not in listing
 
 
+PATCH = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-old\n+new\n" for name in "ab")
+
+
+async def a_patch_is_whole(point: str, telegram: BotApi, model: OpenAIApi, service: Service) -> None:
+    folder = service.data_dir / "workspace" / "chats" / folder_name(f"telegram:{ADA}")
+    folder.mkdir(parents=True)
+    for name in "ab":
+        (folder / name).write_text("old\n")
+    model.when("patch", [Reply(tool_calls=[("apply_patch", {"patch": PATCH})]), Reply(text="done")])
+    await service.start(fault=point)
+    telegram.user_says(ADA, "patch them")
+    await service.die()
+    await service.start()
+    await telegram.wait_for(lambda: telegram.texts(ADA) != [])
+    await check_once(point, ["done"], telegram, service)
+    assert {(folder / name).read_text() for name in "ab"} == {"new\n" if point == "change-committed" else "old\n"}
+    (result,) = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert "interrupted" in result
+
+
 class Scenario(Protocol):
     """What happens around a kill at `point`, and what must be true afterwards."""
 
@@ -141,6 +165,7 @@ SCENARIOS: list[tuple[Scenario, str]] = [
     *((a_message_is_answered, point) for point in PLAIN),
     *((a_turn_with_tools_goes_on, point) for point in WITH_TOOLS),
     *((a_reminder_arrives, point) for point in OF_A_REMINDER),
+    *((a_patch_is_whole, point) for point in OF_A_PATCH),
 ]
 AT_ONCE = 2  # a start is work for one core, and half of a journey is waiting
 

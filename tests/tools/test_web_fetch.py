@@ -192,7 +192,17 @@ async def test_a_byte_order_mark_decides(desk: ToolDesk, server: PageServer) -> 
     assert content(result) == "Grüße aus Köln"
 
 
+async def test_a_feed_is_read_by_its_own_declaration(desk: ToolDesk, server: PageServer) -> None:
+    feed = "<?xml version='1.0' encoding='windows-1251'?><rss><title>Новости</title></rss>"
+    result = await fetch_page(desk, server, Page(body=feed.encode("cp1251"), content_type="application/rss+xml"))
+    assert content(result) == feed
+
+
 # --- other formats
+
+
+async def test_an_empty_answer_is_said_to_be_empty(desk: ToolDesk, server: PageServer) -> None:
+    assert "the answer (0 bytes) is empty." in await fetch_page(desk, server, Page(body=b""))
 
 
 async def test_json_is_put_in_lines(desk: ToolDesk, server: PageServer) -> None:

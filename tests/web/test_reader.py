@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.web.errors import WebError
-from bot.web.reader import PageReader
+from bot.web.reader import PageReader, PageText
 
 TEXT = "Cats sleep for most of the day, and nobody who has one is surprised by it. " * 6
 GOOD = f"<html><head><title>Cats</title></head><body><article><p>{TEXT}</p></article></body></html>"
@@ -28,10 +29,22 @@ async def reader() -> AsyncIterator[PageReader]:
     await reader.close()
 
 
+def _wait(process: psutil.Process) -> bool:
+    """Wait for a process without taking its exit status, which is its parent's to take."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 10)[0])
+    finally:
+        os.close(descriptor)
+
+
 async def gone(*processes: psutil.Process) -> None:
     """Return when the processes have ended."""
-    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, timeout=10)
-    assert not alive
+    for process in processes:
+        assert await asyncio.to_thread(_wait, process)
 
 
 async def test_the_article_of_a_page_is_found_with_its_title(reader: PageReader) -> None:
@@ -40,16 +53,24 @@ async def test_the_article_of_a_page_is_found_with_its_title(reader: PageReader)
 
 
 async def test_a_hostile_page_holds_up_no_other_and_is_given_as_its_plain_text(reader: PageReader) -> None:
-    hostile = asyncio.create_task(reader.read(HOSTILE, "http://example.org/", markdown=True))
+    ended: list[str] = []
+
+    async def read(name: str, markup: str) -> PageText:
+        page = await reader.read(markup, "http://example.org/", markdown=True)
+        ended.append(name)
+        return page
+
+    hostile = asyncio.create_task(read("hostile", HOSTILE))
     await asyncio.sleep(0)
-    assert (await reader.read(GOOD, "http://example.org/", markdown=True)).article
-    assert not hostile.done()
+    assert (await read("good", GOOD)).article
     children = psutil.Process(reader.pid).children()
     page = await hostile
+    assert ended == ["good", "hostile"]
     assert not page.article
     assert page.text == "\n".join(["a"] * 150_000)
-    await gone(*children)
-    assert psutil.Process(reader.pid).children() == []
+    process = psutil.Process(reader.pid)
+    await gone(*children, *process.children())
+    assert process.children() == []  # not even as zombies
 
 
 async def test_closing_ends_the_process_and_the_page_it_reads(reader: PageReader) -> None:
@@ -107,7 +128,7 @@ async def test_a_reading_that_is_given_up_leaves_no_child_behind(reader: PageRea
 
 _BOT = f"""
 import asyncio
-from bot.web.reader import PageReader
+from bot.web.reader import PageReader, PageText
 
 async def main():
     reader = PageReader()
