@@ -215,12 +215,14 @@ async def test_ddgs_ends_with_its_time_whatever_comes(fault: Fault, server: Sear
 
 async def test_a_cancelled_search_with_ddgs_leaves_no_process(server: SearchServer) -> None:
     server.faults["ddgs"] = Fault.HELD
-    searching = asyncio.create_task(DdgsSearch(base_url=server.origin).search("cats", 5), name="search")
+    patient = DdgsSearch(base_url=server.origin, limit_s=600)
+    searching = asyncio.create_task(patient.search("cats", 5), name="search")
     await server.wait_for(lambda: server.open_now == 1)
     assert len(processes()) == 1
     searching.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await searching
+        async with asyncio.timeout(20):
+            await searching
     assert processes() == set()
     await server.wait_for(lambda: server.open_now == 0)
 
@@ -230,10 +232,11 @@ async def test_only_so_many_processes_search_at_once(server: SearchServer) -> No
     engine = DdgsSearch(base_url=server.origin)
     tasks = [asyncio.create_task(engine.search("cats", 5), name=f"search {n}") for n in range(AT_ONCE + 2)]
     await server.wait_for(lambda: server.open_now == AT_ONCE)
-    assert len(processes()) == AT_ONCE
+    running = processes()
     for task in tasks:
         task.cancel()
     assert all(isinstance(end, asyncio.CancelledError) for end in await asyncio.gather(*tasks, return_exceptions=True))
+    assert len(running) == AT_ONCE
 
 
 async def test_a_search_with_ddgs_sees_nothing_of_the_environment(
@@ -253,8 +256,8 @@ def test_a_result_is_given_once_and_only_for_the_web() -> None:
         "javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ftp://x.example/", "", "//x.example/", "no",
         "HTTPS://X.example:443/a#part", "https://x.example/a", "https://x.example/" + "a" * 1_000, "http://x.example/a",
     )  # fmt: skip
-    hits = hits_from([Found(title="t", url=url, snippet="s") for url in urls], count=10)
-    assert [hit.url for hit in hits] == ["https://x.example/a", "http://x.example/a"]
+    hits = hits_from([Found(title=f"t{n}", url=url, snippet="s") for n, url in enumerate(urls)], count=10)
+    assert [(hit.title, hit.url) for hit in hits] == [("t7", "https://x.example/a"), ("t10", "http://x.example/a")]
 
 
 def test_a_result_without_a_title_goes_by_its_url() -> None:
