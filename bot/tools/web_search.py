@@ -12,7 +12,7 @@ from bot.security.untrusted import mark_untrusted
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.context import ToolContext
 from bot.toolkit.schema import IntegerSchema, StringSchema, tool_parameters_schema
-from bot.web.search.chain import Answer, NothingFound, WebSearch, told
+from bot.web.search.chain import Findings, NothingFound, WebSearch, told
 
 DEFAULT_COUNT = 5
 MAX_COUNT = 10
@@ -83,13 +83,13 @@ class WebSearchTool(Tool):
             return ToolResult.error(f"No search engine has results ({exc}).")
 
 
-def _result(answer: Answer) -> ToolResult:
+def _result(findings: Findings) -> ToolResult:
     found = "\n\n".join(
         f"{number}. {hit.title}\n   {hit.url}" + (f"\n   {hit.snippet}" if hit.snippet else "")
-        for number, hit in enumerate(answer.hits, start=1)
+        for number, hit in enumerate(findings.hits, start=1)
     )
-    total = len(answer.hits)
-    head = f"{total} result{'' if total == 1 else 's'} from {answer.engine}"
-    if answer.failures:
-        head += f" (before it {told(answer.failures)})"
-    return ToolResult(f"{head}:\n{mark_untrusted(found, source=f'search results from {answer.engine}')}")
+    total = len(findings.hits)
+    head = f"{total} result{'' if total == 1 else 's'} from {findings.engine}"
+    if findings.failures:
+        head += f" (before it {told(findings.failures)})"
+    return ToolResult(f"{head}:\n{mark_untrusted(found, source=f'search results from {findings.engine}')}")

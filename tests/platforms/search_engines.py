@@ -34,6 +34,7 @@ class Fault(StrEnum):
     EMPTY = "empty"  # no results
     ENDLESS = "endless"
     HELD = "held"  # no answer as long as the client waits
+    NO_JSON = "no_json"  # SearXNG's usual settings
     ELSEWHERE = "elsewhere"  # a redirect to `SearchServer.elsewhere`
 
 
@@ -116,6 +117,8 @@ class SearchServer(LoopbackServer):
                 return web.Response(text="<html><body>Are you a robot?</body></html>", content_type="text/html")
             case Fault.ODD:
                 return _json({"results": {"title": "no list"}, "web": "no object"})
+            case Fault.NO_JSON:
+                return web.Response(status=403, text="Forbidden")
             case Fault.ELSEWHERE:
                 return web.Response(status=307, headers={"Location": self.elsewhere})
             case Fault.ENDLESS:

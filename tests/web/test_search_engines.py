@@ -131,6 +131,12 @@ async def test_the_next_engine_answers_for_ddgs(
     assert [failure.reason for failure in answer.failures] == [reason]
 
 
+async def test_an_instance_that_gives_no_json_says_what_to_change(web: GuardedClient, server: SearchServer) -> None:
+    server.faults["searxng"] = Fault.NO_JSON
+    with pytest.raises(NothingFound, match=r"^searxng: its settings do not have json among search\.formats"):
+        await searching(web, server, "searxng").search("cats", 5)
+
+
 async def test_the_engines_are_asked_in_the_configured_order(web: GuardedClient, server: SearchServer) -> None:
     server.faults = dict.fromkeys(ENGINES, Fault.EMPTY)
     order = ("searxng", "ddgs", "tavily", "brave")

@@ -28,7 +28,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Findings:
     """What was found, by which engine, and who was asked before it in vain."""
 
     hits: tuple[Hit, ...]
@@ -50,7 +50,7 @@ class WebSearch:
         sections = config.search_engines or {DdgsSearch.name: EngineSection()}
         self._engines = [_engine(name, section, web) for name, section in sections.items()]
 
-    async def search(self, query: str, count: int) -> Answer:
+    async def search(self, query: str, count: int) -> Findings:
         """Return at most `count` results of the first engine that has any.
 
         Raises:
@@ -65,7 +65,7 @@ class WebSearch:
                 failures.append(Failure(engine=engine.name, reason=str(exc)))
                 continue
             if hits:
-                return Answer(hits=hits, engine=engine.name, failures=tuple(failures))
+                return Findings(hits=hits, engine=engine.name, failures=tuple(failures))
             failures.append(Failure(engine=engine.name, reason="no results"))
         raise NothingFound(failures)
 

@@ -19,7 +19,7 @@ import orjson
 from bot.web.search.engine import ENGINE_LIMIT_S, EngineFailed, Found
 
 AT_ONCE = 3
-"""Processes at the same time, about 60 MB each; who comes later waits, within the time of one search."""
+"""Processes at the same time, about 40 MB each; who comes later waits, within the time of one search."""
 
 MEMORY_BYTES = 1 << 30
 

@@ -62,9 +62,17 @@ class JsonEndpoint:
     proxy: str | None = None
 
     async def ask(
-        self, method: str, path: str, *, headers: Mapping[str, str] = MappingProxyType({}), json: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        json: Any = None,
+        meanings: Mapping[int, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         """Send one request and return the object that is the answer.
+
+        `meanings` are what some HTTP statuses say of this engine, if it is not the usual.
 
         Raises:
             EngineFailed: no answer, an HTTP error, or something else than a JSON object.
@@ -83,7 +91,8 @@ class JsonEndpoint:
         except (WebError, BadUrl, NetworkRefused) as exc:
             raise EngineFailed(str(exc)) from exc
         if answer.status != HTTPStatus.OK:
-            raise EngineFailed(f"{_meaning(answer.status)} (status {answer.status})")
+            meaning = meanings.get(answer.status) or _meaning(answer.status)
+            raise EngineFailed(f"{meaning} (status {answer.status})")
         try:
             value = orjson.loads(answer.body)
         except orjson.JSONDecodeError as exc:

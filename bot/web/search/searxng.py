@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from bot.web.search.engine import Found, JsonEndpoint, found_in
 
+_MEANINGS = {403: "its settings do not have json among search.formats"}
+
 
 class SearxngSearch:
     """An instance of the operator's choice. It knows no keys; one is sent for a gate in front of it."""
@@ -22,5 +24,5 @@ class SearxngSearch:
     async def search(self, query: str, count: int) -> list[Found]:  # noqa: ARG002 - an instance gives pages of about 20
         """See `SearchEngine.search`."""
         asked = urlencode({"q": query, "format": "json"})
-        value = await self._endpoint.ask("GET", f"/search?{asked}", headers=self._headers)
+        value = await self._endpoint.ask("GET", f"/search?{asked}", headers=self._headers, meanings=_MEANINGS)
         return found_in(value.get("results"), snippet_key="content")
