@@ -281,6 +281,7 @@ def test_a_result_without_a_title_goes_by_its_url() -> None:
         ("a\u202egnp.exe", "agnp.exe"),
         ("1 < 2 & 3 > 2", "1 < 2 & 3 > 2"),
         ("<!-- hidden -->", ""),
+        ("a <![0 b> c <![if IE]> d", "a c d"),
         ("猫 и кошки", "猫 и кошки"),
         ("", ""),
     ],
@@ -289,7 +290,7 @@ def test_text_is_read_without_markup_and_control_signs(raw: str, read: str) -> N
     assert plain_text(raw, 100) == read
 
 
-@given(st.text(max_size=300) | st.text(alphabet="<>/&;!-[]#a1 \n\x00\ud800", max_size=200))
+@given(st.text(max_size=300) | st.text(alphabet="<>/&;!?-[]\"'=#a1 \n\x00\ud800", max_size=200))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_one_line_within_its_limit(text: str) -> None:
     read = plain_text(text, 40)
