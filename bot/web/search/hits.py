@@ -63,7 +63,7 @@ class _Text(HTMLParser):
         """See `HTMLParser.handle_data`."""
         self.parts.append(data)
 
-    def parse_marked_section(self, i: int, report: bool = True) -> int:  # noqa: FBT001, FBT002 - as the library has it
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Read "<![" as browsers do: a comment up to the next ">". The library's own way fails for most of them."""
         return self.parse_bogus_comment(i, report)
 
