@@ -127,7 +127,7 @@ class FilesSection(Section):
 
 
 class ImageSection(Section):
-    """`[tools.image]`: the model that makes pictures; key and address are those of `[llm]` unless set."""
+    """`[tools.image]`: the model that makes pictures. Unset, the address is that of `[llm]`, and so is its key."""
 
     model: str | None = Field(default=None, min_length=1, max_length=256)
     base_url: str | None = None

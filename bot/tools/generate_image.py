@@ -84,8 +84,9 @@ class GenerateImageTool(Tool):
     def create(cls, ctx: ToolContext) -> GenerateImageTool:
         """Build the tool from the ToolContext."""
         image, llm = ctx.config.image, ctx.llm
-        key = image.api_key or llm.api_key
         base_url = image.base_url or llm.base_url
+        # The model's key is for the model's server alone.
+        key = image.api_key or (llm.api_key if base_url == llm.base_url else None)
         maker = ImageMaker(
             ctx.room.web,
             base_url=base_url,

@@ -347,6 +347,16 @@ async def test_key_and_address_are_those_of_the_model_unless_set(tmp_path: Path,
         assert len(paths(await make(ToolDesk(replace(ctx, llm=llm))))) == 1
 
 
+async def test_the_models_key_goes_to_the_models_server_only(tmp_path: Path, server: ImagesServer) -> None:
+    llm = LlmSection(api_key=SecretStr(KEY), base_url="http://127.0.0.1:9/v1")
+    image = ImageSection(model=MODEL, base_url=server.base_url)
+    async with tool_context(tmp_path, config=ToolsConfig(image=image)) as ctx:
+        result = await make(ToolDesk(replace(ctx, llm=llm)))
+    assert result.is_error
+    assert "key" in result
+    assert [asked.headers.get("authorization") for asked in server.asked] == [None]
+
+
 async def test_the_tool_writes_and_costs_so_it_is_never_repeated(desk: ToolDesk) -> None:
     tool = desk.registry.get("generate_image")
     assert isinstance(tool, GenerateImageTool)
