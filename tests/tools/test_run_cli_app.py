@@ -79,9 +79,7 @@ async def test_what_no_program_can_be_given_is_an_error(desk: Commands, argument
 
 async def test_an_unknown_app_is_an_error_that_lists_them(desk: Commands) -> None:
     result = await app(desk, "bash")
-    assert result == (
-        f"There is no app 'bash'. Apps: absent, hard, hour, relative, show, size, slow.\n\n{ADVICE}"
-    )
+    assert result == (f"There is no app 'bash'. Apps: absent, hard, hour, relative, show, size, slow.\n\n{ADVICE}")
 
 
 @pytest.mark.parametrize("name", ["absent", "relative"])
