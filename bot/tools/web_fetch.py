@@ -144,8 +144,8 @@ def _what_was_cut(content: Content) -> str:
         return ""
     shown = len(content.text)
     total = f"the first {shown:,} of {content.total_chars:,}" if content.total_chars else f"the first {shown:,}"
-    more = f"; a larger max_chars, up to {MAX_CHARS:,}, gives more" if shown < MAX_CHARS else ""
-    return f"({total} characters are shown{more})"
+    more = f"a larger max_chars, up to {MAX_CHARS:,}, gives more" if shown < MAX_CHARS else "no call gives more"
+    return f"({total} characters are shown; {more})"
 
 
 def _shown(url: str) -> str:

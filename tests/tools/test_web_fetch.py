@@ -125,6 +125,8 @@ async def test_what_is_cut_is_told_with_the_way_to_more(desk: ToolDesk, server: 
     whole = await fetch_page(desk, server, Page(body=body, content_type="text/plain"), max_chars=150_000)
     assert len(content(whole)) == 150_000
     assert whole.endswith("]")
+    most = await fetch_page(desk, server, Page(body=body * 4, content_type="text/plain"), max_chars=500_000)
+    assert most.endswith("(the first 500,000 of 600,000 characters are shown; no call gives more)")
 
 
 async def test_a_parameter_beyond_its_limit_is_an_error(desk: ToolDesk, server: PageServer) -> None:

@@ -126,7 +126,8 @@ async def test_a_page_that_needs_more_memory_than_it_may_is_an_error() -> None:
     await reader.close()
 
 
-async def test_a_reading_that_is_given_up_leaves_no_child_behind(reader: PageReader) -> None:
+async def test_a_reading_that_is_given_up_leaves_no_child_behind() -> None:
+    reader = PageReader(cpu_s=30)  # so that the child's own limits do not end it in time
     hostile = asyncio.create_task(reader.read(HOSTILE, "http://example.org/", markdown=True))
     await asyncio.sleep(0)
     await reader.read(GOOD, "http://example.org/", markdown=True)
@@ -136,6 +137,7 @@ async def test_a_reading_that_is_given_up_leaves_no_child_behind(reader: PageRea
         await hostile
     assert children
     await gone(*children)
+    await reader.close()
 
 
 _BOT = f"""
