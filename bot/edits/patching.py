@@ -6,13 +6,14 @@ Reading diffs is in `patch.py`, placing hunks in `hunks.py`; no file is changed 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.edits.file_text import FileText, NotEncodable, NotText
 from bot.edits.hunks import HunkMisfit, Patched, apply_hunks, split_lines
 from bot.edits.outcome import FileAct, FileOutcome
 from bot.edits.patch import FilePatch, Hunk
 from bot.edits.plan import Plan
-from bot.edits.preview import Comparison
+from bot.edits.preview import Comparison, Region
 from bot.errors import DutifulError
 from bot.toolkit.chat_files import one_line
 
@@ -24,6 +25,7 @@ _REGION_CHARS = 2_000
 _NEW_EXECUTABLE = 0o755
 _ANY_EXECUTE = 0o111
 _ANY_READ = 0o444
+_PREFIXES = ("a", "b")
 
 
 class EditMisfit(DutifulError):
@@ -37,6 +39,7 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         EditMisfit: a hunk does not fit, or the file is no text.
         PathRefused, PlanTooLarge: as `Plan.read` and `Plan.create`.
     """
+    patch = _meant(plan, patch)
     if patch.old is None or _creates_without_saying(plan, patch):
         return _create(plan, patch)
     if patch.new is None:
@@ -45,14 +48,15 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
     notes: tuple[str, ...] = ()
     before: list[str] = []
     after: list[str] = []
+    regions: tuple[Region, ...] | None = None
     if patch.hunks:
         file = text_of(patch.old, data)
         before = lines_of(patch.old, file)
         patched = _patched(patch.old, before, patch.hunks)
-        after, notes = patched.lines, _notes(patched)
+        after, notes, regions = patched.lines, _notes(patched), patched.regions
         data = _spliced(patch.old, file, patched)
     mode = _mode(plan.mode(patch.old), patch.is_executable)
-    comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after)
+    comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after, regions=regions)
     if patch.is_executable is not None:
         notes += ("made executable" if patch.is_executable else "made not executable",)
     if patch.old == patch.new:
@@ -63,6 +67,26 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         plan.remove(patch.old)
     act = FileAct.COPY if patch.keeps_old else FileAct.RENAME
     return FileOutcome(act=act, path=patch.new, old_path=patch.old, comparison=comparison, notes=notes)
+
+
+def _meant(plan: Plan, patch: FilePatch) -> FilePatch:
+    """Return the patch with the name of the file that is there, if only one way to read its names finds one.
+
+    A diff without git's words on renames has whatever names its maker gave the two versions: `f.orig` and `f`,
+    `old/f` and `new/f`, `a/f` twice.
+    """
+    if patch.is_stated or patch.old is None or plan.exists(patch.old):
+        return patch
+    if patch.new is None:
+        return patch
+    if patch.new != patch.old and plan.exists(patch.new):
+        return replace(patch, old=patch.new)
+    (first, _, name), (second, _, same) = patch.old.partition("/"), patch.new.partition("/")
+    is_prefix = first != second or first in _PREFIXES  # of equal folders only those that git puts before names
+    adds_only = not any(hunk.old for hunk in patch.hunks)  # then nothing shows that it is the right file
+    if name != same or not name or name.startswith("/") or not is_prefix or adds_only or not plan.exists(name):
+        return patch
+    return replace(patch, old=name, new=name)
 
 
 def _creates_without_saying(plan: Plan, patch: FilePatch) -> bool:

@@ -7,6 +7,7 @@ replaced in whole: a diff that is not the smallest, in bounded time.
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +22,28 @@ _COMPARED_LINES = 400
 _LINE_CHARS = 300
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """The old lines from `start` to before `stop`, from 0, became `new`, which begins at line `new_start`."""
+
+    start: int
+    stop: int
+    new_start: int
+    new: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two versions of a file's lines; None: no such file. The names are for the diff's head."""
+    """Two versions of a file's lines; None: no such file. The names are for the diff's head.
+
+    `regions`: where they differ, in order, if that is known; nothing else is compared then.
+    """
 
     old_name: str | None
     new_name: str | None
     old: Sequence[str]
     new: Sequence[str]
+    regions: tuple[Region, ...] | None = None
 
     @property
     def added(self) -> int:
@@ -62,23 +77,32 @@ class Comparison:
 
     @cached_property
     def _body(self) -> list[str]:
-        lead = _common(self.old, self.new)
-        tail = _common(self.old[lead:][::-1], self.new[lead:][::-1])
-        if lead == len(self.old) == len(self.new):
-            return []
-        start = max(0, lead - _CONTEXT)
-        old = self.old[start : min(len(self.old), len(self.old) - tail + _CONTEXT)]
-        new = self.new[start : min(len(self.new), len(self.new) - tail + _CONTEXT)]
-        if max(len(old), len(new)) > _COMPARED_LINES:
-            return [
-                f"@@ -{start + 1},{len(old)} +{start + 1},{len(new)} @@",
-                *(f" {line}" for line in old[: lead - start]),
-                *(f"-{line}" for line in old[lead - start : len(self.old) - tail - start]),
-                *(f"+{line}" for line in new[lead - start : len(self.new) - tail - start]),
-                *(f" {line}" for line in old[len(self.old) - tail - start :]),
-            ]
-        lines = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[2:]
-        return [_moved(line, start) if line.startswith("@@") else line for line in lines]
+        if self.regions is None:
+            return _diff(self.old, self.new, 0, 0)
+        regions = (_diff(self.old[one.start : one.stop], one.new, one.start, one.new_start) for one in self.regions)
+        return list(itertools.chain.from_iterable(regions))
+
+
+def _diff(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int) -> list[str]:
+    """Return the lines of a diff; the versions begin at these lines (from 0) of their files."""
+    lead = _common(old, new)
+    tail = _common(old[lead:][::-1], new[lead:][::-1])
+    if lead == len(old) == len(new):
+        return []
+    start = max(0, lead - _CONTEXT)
+    old_stop, new_stop = len(old) - tail, len(new) - tail
+    old_part = old[start : min(len(old), old_stop + _CONTEXT)]
+    new_part = new[start : min(len(new), new_stop + _CONTEXT)]
+    if max(len(old_part), len(new_part)) > _COMPARED_LINES:
+        return [
+            f"@@ -{old_start + start + 1},{len(old_part)} +{new_start + start + 1},{len(new_part)} @@",
+            *(f" {line}" for line in old[start:lead]),
+            *(f"-{line}" for line in old[lead:old_stop]),
+            *(f"+{line}" for line in new[lead:new_stop]),
+            *(f" {line}" for line in old[old_stop : start + len(old_part)]),
+        ]
+    lines = list(difflib.unified_diff(old_part, new_part, n=_CONTEXT, lineterm=""))[2:]
+    return [_moved(line, old_start + start, new_start + start) if line.startswith("@@") else line for line in lines]
 
 
 def _name(prefix: str, name: str | None) -> str:
@@ -91,6 +115,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def _moved(header: str, lines: int) -> str:
-    """Return a hunk's header with both starts so many lines further on."""
-    return re.sub(r"(?<=[-+])\d+", lambda start: str(int(start[0]) + lines), header)
+def _moved(header: str, old_lines: int, new_lines: int) -> str:
+    """Return a hunk's header with its starts so many lines further on."""
+    header = re.sub(r"(?<=-)\d+", lambda start: str(int(start[0]) + old_lines), header, count=1)
+    return re.sub(r"(?<=\+)\d+", lambda start: str(int(start[0]) + new_lines), header, count=1)

@@ -47,7 +47,6 @@ _Step = Callable[[Plan], FileOutcome]
         patch=StringSchema(
             "A unified diff as of git diff: --- a/PATH and +++ b/PATH (/dev/null to create or delete), hunks with "
             f"context; several files, renames. At most {MAX_PATCH_CHARS:,} characters, {MAX_FILES} files.",
-            min_length=1,
             max_length=MAX_PATCH_CHARS,
         ),
         edits=ArraySchema(
@@ -63,7 +62,6 @@ _Step = Callable[[Plan], FileOutcome]
                 additional_properties=False,
             ),
             description=f"In place of patch: 1 to {MAX_EDITS} edits, made in this order.",
-            min_items=1,
             max_items=MAX_EDITS,
         ),
         dry_run=BooleanSchema(description="Only show what would happen, with diffs (default false)."),
@@ -122,6 +120,8 @@ class ApplyPatchTool(Tool):
         **_: Any,
     ) -> ToolResult:
         """Plan the change and carry it out; failures and refusals are results."""
+        # Some models send every parameter, an empty one for what they do not mean.
+        patch, edits = patch or None, edits or None
         if (patch is None) == (edits is None):
             return ToolResult.error("Give exactly one of patch and edits.")
         try:

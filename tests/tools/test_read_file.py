@@ -419,3 +419,12 @@ async def test_the_call_may_run_beside_others_and_again_after_a_crash(desk: Tool
     assert tool is not None
     assert tool.concurrency_safe
     assert (tool.risk, tool.replay) == ("read", "safe")
+
+
+async def test_a_path_through_a_file_is_a_mistake_and_no_refusal(desk: ToolDesk) -> None:
+    (desk.root(ME) / "a.txt").write_text("x")
+    for tool in ("read_file", "list_dir"):
+        result = await desk.call(ME, tool, path="a.txt/below")
+        assert "a.txt/below: is not a folder" in result
+        assert result.is_error
+        assert not result.is_refused
