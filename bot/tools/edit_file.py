@@ -29,6 +29,7 @@ from bot.toolkit.reads import ReadLedger
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_OLD_CHARS = 1_000_000
 
 
 @tool_parameters(
@@ -36,7 +37,8 @@ MAX_FILE_BYTES = 10 * 1024 * 1024
         path=StringSchema("File, relative to this chat's folder.", min_length=1),
         old_text=StringSchema(
             "What to replace, as it stands in the file, without read_file's line numbers: enough lines to be found "
-            "once. Empty: create the file, which must not exist yet or have no text."
+            "once. Empty: create the file, which must not exist yet or have no text.",
+            max_length=MAX_OLD_CHARS,
         ),
         new_text=StringSchema("What to put there; empty deletes old_text."),
         replace_all=BooleanSchema(description="Replace every place where old_text is found (default false)."),
