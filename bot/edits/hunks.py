@@ -98,7 +98,8 @@ def apply_hunks(lines: Sequence[str], hunks: Sequence[Hunk]) -> Patched:
         place = _place(file, hunk, behind, shift)
         new = _replaced(file, place)
         text = "".join(new)
-        regions.append(Region(start=place.start, stop=place.stop, new_start=place.start + more, new=tuple(new)))
+        old = tuple(lines[place.start : place.stop])
+        regions.append(Region(start=place.start, old=old, new_start=place.start + more, new=tuple(new)))
         more += len(new) - (place.stop - place.start)
         replacements.append(Replacement(start=starts[place.start], end=starts[place.stop], text=text))
         behind, shift = place.stop, place.offset

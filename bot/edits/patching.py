@@ -46,17 +46,14 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         return _delete(plan, patch, patch.old)
     data = plan.read(patch.old)
     notes: tuple[str, ...] = ()
-    before: list[str] = []
-    after: list[str] = []
-    regions: tuple[Region, ...] | None = None
+    regions: tuple[Region, ...] = ()
     if patch.hunks:
         file = text_of(patch.old, data)
-        before = lines_of(patch.old, file)
-        patched = _patched(patch.old, before, patch.hunks)
-        after, notes, regions = patched.lines, _notes(patched), patched.regions
+        patched = _patched(patch.old, lines_of(patch.old, file), patch.hunks)
+        notes, regions = _notes(patched), patched.regions
         data = _spliced(patch.old, file, patched)
     mode = _mode(plan.mode(patch.old), patch.is_executable)
-    comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after, regions=regions)
+    comparison = Comparison(old_name=patch.old, new_name=patch.new, regions=regions)
     if patch.is_executable is not None:
         notes += ("made executable" if patch.is_executable else "made not executable",)
     if patch.old == patch.new:
@@ -100,7 +97,7 @@ def _create(plan: Plan, patch: FilePatch) -> FileOutcome:
     plan.create(
         patch.name, new_bytes(patch.name, "".join(lines)), mode=_NEW_EXECUTABLE if patch.is_executable else None
     )
-    comparison = Comparison(old_name=None, new_name=patch.name, old=[], new=lines)
+    comparison = Comparison.of_lines(None, patch.name, [], lines)
     notes = ("executable",) if patch.is_executable else ()
     return FileOutcome(act=FileAct.CREATE, path=patch.name, comparison=comparison, notes=notes)
 
@@ -117,9 +114,7 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
                 "its lines as removed, or no hunks at all (`deleted file mode 100644` after `diff --git`)"
             )
     plan.remove(path)
-    return FileOutcome(
-        act=FileAct.DELETE, path=path, comparison=Comparison(old_name=path, new_name=None, old=before, new=[])
-    )
+    return FileOutcome(act=FileAct.DELETE, path=path, comparison=Comparison.of_lines(path, None, before, []))
 
 
 def text_of(path: str, data: bytes) -> FileText:
@@ -178,7 +173,7 @@ def _closest(lines: Sequence[str], misfit: HunkMisfit) -> str:
         return ". Read the file again: not one of these lines is in it" if misfit.hunk.old else ""
     expected = misfit.hunk.old[:_REGION_LINES]
     found = lines[misfit.near - 1 : misfit.near - 1 + len(expected)]
-    region = Comparison(old_name="", new_name="", old=found, new=expected).hunks(_REGION_CHARS)
+    region = Comparison.of_lines("", "", found, expected).hunks(_REGION_CHARS)
     if not region:
         return f". Most of its lines are at line {misfit.near:,}"
     same = [line.split() for line in found] == [line.split() for line in expected]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,32 +18,66 @@ from bot.toolkit.chat_files import one_line
 from bot.toolkit.measure import shorten
 
 _CONTEXT = 3
+_CHUNK_CHARS = 4_096
 _COMPARED_LINES = 400
 _LINE_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """The old lines from `start` to before `stop`, from 0, became `new`, which begins at line `new_start`."""
+    """The lines `old`, the first of which is number `start` (from 0), became `new`, now from `new_start` on."""
 
     start: int
-    stop: int
+    old: tuple[str, ...]
     new_start: int
     new: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Two versions of a file's lines; None: no such file. The names are for the diff's head.
+    """Two versions of a file, None: no such file; the names are for the diff's head. `regions` are in order.
 
-    `regions`: where they differ, in order, if that is known; nothing else is compared then.
+    Only the regions are held, not the file: a call may have dozens of large ones.
     """
 
     old_name: str | None
     new_name: str | None
-    old: Sequence[str]
-    new: Sequence[str]
-    regions: tuple[Region, ...] | None = None
+    regions: tuple[Region, ...]
+
+    @classmethod
+    def of_lines(cls, old_name: str | None, new_name: str | None, old: Sequence[str], new: Sequence[str]) -> Comparison:
+        """Return the comparison of these lines, all of both versions."""
+        whole = Region(start=0, old=tuple(old), new_start=0, new=tuple(new))
+        return cls(old_name=old_name, new_name=new_name, regions=(whole,))
+
+    @classmethod
+    def of_texts(cls, name: str, old: str, new: str) -> Comparison:
+        """Return the comparison of two texts of one file: the lines from the first to the last difference."""
+        room = min(len(old), len(new))
+        head = _same_chars(room, lambda start, stop: (old[start:stop], new[start:stop]))
+        tail = _same_chars(
+            room - head,
+            lambda start, stop: (
+                old[len(old) - stop : len(old) - start][::-1],
+                new[len(new) - stop : len(new) - start][::-1],
+            ),
+        )
+        start = head
+        for _ in range(_CONTEXT + 1):
+            start = max(0, old.rfind("\n", 0, start))
+        start += bool(start)
+        left = tail  # characters of both texts behind the region
+        for _ in range(_CONTEXT + 1):
+            found = old.find("\n", len(old) - left)
+            left = 0 if found < 0 else len(old) - found - 1
+        number = old.count("\n", 0, start)
+        region = Region(
+            start=number,
+            old=tuple(_split(old[start : len(old) - left])),
+            new_start=number,
+            new=tuple(_split(new[start : len(new) - left])),
+        )
+        return cls(old_name=name, new_name=name, regions=(region,))
 
     @property
     def added(self) -> int:
@@ -77,9 +111,7 @@ class Comparison:
 
     @cached_property
     def _body(self) -> list[str]:
-        if self.regions is None:
-            return _diff(self.old, self.new, 0, 0)
-        regions = (_diff(self.old[one.start : one.stop], one.new, one.start, one.new_start) for one in self.regions)
+        regions = (_diff(one.old, one.new, one.start, one.new_start) for one in self.regions)
         return list(itertools.chain.from_iterable(regions))
 
 
@@ -107,6 +139,19 @@ def _diff(old: Sequence[str], new: Sequence[str], old_start: int, new_start: int
 
 def _name(prefix: str, name: str | None) -> str:
     return "/dev/null" if name is None else f"{prefix}{one_line(name)}"
+
+
+def _same_chars(room: int, chunk: Callable[[int, int], tuple[str, str]]) -> int:
+    """Return how many of `room` characters are equal, chunk by chunk of what is compared."""
+    for start in range(0, room, _CHUNK_CHARS):
+        one, other = chunk(start, min(room, start + _CHUNK_CHARS))
+        if one != other:
+            return start + next(index for index, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    return room
+
+
+def _split(text: str) -> list[str]:
+    return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

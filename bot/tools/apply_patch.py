@@ -5,6 +5,7 @@ What a diff or an edit makes of the files is worked out in `bot/edits/`, and so 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ DIFF_CHARS = 40_000
 _FILE_DIFF_CHARS = 10_000
 _NOTES = 8
 _PROBLEMS = 8
+_TRIED_S = 5.0
+"""Seconds after which a change that is known not to be possible is not looked at any further."""
 _NOTHING = "Nothing was changed."
 _DONE = {
     FileAct.CHANGE: "changed",
@@ -169,7 +172,11 @@ def _planned(plan: Plan, patch: str | None, edits: Sequence[dict[str, str]] | No
     """Return what each part of the change does; all parts are tried, so that all that do not fit are told."""
     outcomes: list[FileOutcome] = []
     failures: list[ToolResult] = []
+    until_s = time.monotonic() + _TRIED_S
     for step in _steps(patch, edits):
+        if failures and time.monotonic() > until_s:
+            failures.append(ToolResult.error("The others were not tried, since that takes too long."))
+            break
         try:
             outcomes.append(step(plan))
         except PlanTooLarge as error:  # and so would be whatever follows
