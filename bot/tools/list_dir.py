@@ -6,6 +6,7 @@ Links are named, never followed. Which folders a chat may open is decided in `bo
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import time
@@ -33,6 +34,8 @@ _MAX_IN_FOLDER = 5_000
 _MAX_RULES_BYTES = 64 * 1024
 _MAX_RULES = 1_000
 _MAX_RULE_CHARS = 256
+_MAX_WILDCARDS = 4_000
+"""In all rules of one file: with more RE2 gives up, after a while, and trying rules one by one takes seconds."""
 
 _HIDDEN_NAMED = 10
 _SHARED, _CHATS = "shared", "chats"  # what stands for other roots at the top of a chat's folder
@@ -269,6 +272,8 @@ def _rules_of(view: WorkspaceView, folder: str) -> tuple[_Rules, ...]:
     except (PathRefused, OSError, UnicodeDecodeError):
         return ()
     lines = [line for line in map(str.rstrip, lines) if line and len(line) <= _MAX_RULE_CHARS][:_MAX_RULES]
+    wildcards = itertools.accumulate(line.count("*") + line.count("?") for line in lines)
+    lines = [line for line, count in zip(lines, wildcards, strict=True) if count <= _MAX_WILDCARDS]
     # git passes over a line that is no pattern; pathspec refuses all of them for one.
     spec = _spec(lines) or _spec([line for line in lines if _spec([line])])
     return (_Rules(folder=folder, spec=spec),) if spec else ()
