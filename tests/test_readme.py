@@ -11,9 +11,8 @@ import typer.main
 from bot.cli import app
 from bot.config import LlmSection
 from bot.parts import config_sections
-from bot.toolkit.loader import ToolLoader
-from bot.toolkit.registry import ToolRegistry
-from tests.support.contexts import tool_context
+from bot.toolkit.catalogue import summary_of
+from bot.toolkit.loader import ToolLoader, declared_name
 from tests.support.program import Program
 
 ROOT = Path(__file__).parents[1]
@@ -64,12 +63,21 @@ async def test_the_slash_commands_listed_are_those_that_help_lists(tmp_path: Pat
     assert listed == re.findall(r"^(/\w+) — ", helped.out, re.MULTILINE)
 
 
-async def test_the_tools_listed_are_those_there_are_with_their_risk(tmp_path: Path) -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (\w+)", section("In a chat"), re.MULTILINE))
-    registry = ToolRegistry()
-    async with tool_context(tmp_path) as context:
-        ToolLoader().load(context, registry)
-    assert rows == {name: str(tool.risk) for name in registry.tool_names if (tool := registry.get(name)) is not None}
+def test_the_table_of_tools_is_made_of_their_docstrings() -> None:
+    rows = [
+        f"| `{name}` | {cls.risk} | {summary_of(cls)} |"
+        for cls in ToolLoader().discover()
+        if (name := declared_name(cls))
+    ]
+    listed = [line for line in section("Tools").splitlines() if line.startswith("| `")]
+    assert listed == sorted(rows)
+
+
+def test_every_docstring_of_a_tool_tells_arguments_errors_and_result() -> None:
+    for cls in ToolLoader().discover():
+        text = cls.__doc__ or ""
+        for word in ("Parameters:", "Errors:", "Result:"):
+            assert word in text, f"{cls.__name__}: {word}"
 
 
 def test_the_settings_for_telegram_are_valid() -> None:

@@ -42,6 +42,7 @@ from bot.agent.governor_rows import (
 )
 from bot.agent.governor_squeeze import cut_middle, squeeze
 from bot.agent.tokens import estimate_message
+from bot.security.untrusted import end_marks
 
 OffloadWriter = Callable[[str, str], str]
 """Stores a text under its digest (SHA-256, hexadecimal) and returns the path the model can read it at.
@@ -98,7 +99,7 @@ def normalize_tool_result(text: str, tool_name: str, *, limits: GovernorLimits, 
     preview = text[: limits.preview_chars]
     line = preview.count("\n") + 1
     return (
-        f"{preview}\n[Preview: the first {len(preview):,} of {len(text):,} characters. "
+        f"{end_marks(preview)}\n[Preview: the first {len(preview):,} of {len(text):,} characters. "
         f"Full output: {path} - read on with read_file(path, offset={line}, limit=200) or grep it.]"
     )
 

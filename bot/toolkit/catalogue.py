@@ -65,11 +65,11 @@ def _listing(tool: Tool | type[Tool], name: str, off: str, source: str) -> ToolL
         scopes=tuple(sorted(cls._scopes)),
         status=f"off: {off}" if off else ON,
         source=source,
-        summary=_summary(cls),
+        summary=summary_of(cls),
     )
 
 
-def _summary(cls: type[Tool]) -> str:
+def summary_of(cls: type[Tool]) -> str:
     """Return the first sentence of the class's docstring."""
     text = " ".join((cls.__doc__ or "").split())
     return text.partition(". ")[0].rstrip(".")

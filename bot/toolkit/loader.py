@@ -149,7 +149,7 @@ class ToolLoader:
 
     def _create_builtin(self, cls: type[Tool], ctx: Any, scope: str, reserved: set[str]) -> Tool | None:
         try:
-            declared = _declared_name(cls)
+            declared = declared_name(cls)
             reserved.update([declared] if declared else [])
             if scope not in cls._scopes:
                 return None
@@ -171,7 +171,7 @@ class ToolLoader:
             if scope not in cls._scopes:
                 return None
             if not cls.enabled(ctx):
-                self.left_out[_declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
+                self.left_out[declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
                 return None
             tool = cls.create(ctx)
             name: Any = tool.name
@@ -241,7 +241,7 @@ def _tool_classes(module: ModuleType) -> Iterator[type[Tool]]:
             yield value
 
 
-def _declared_name(cls: type[Tool]) -> str | None:
+def declared_name(cls: type[Tool]) -> str | None:
     """Return the name a class's tools bear where that can be told without creating one."""
     declared: Any = getattr(cls, "name", None)
     if isinstance(declared, property) and declared.fget is not None:

@@ -12,11 +12,16 @@ from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
 from bot.edits.journal import ChangeJournal
+from bot.shell.sessions import ExecSessions
+from bot.shell.shell import Shell
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
+from bot.web.client import GuardedClient
+from bot.web.reader import PageReader
+from bot.web.resolver import Resolver
 
 
 class ToolRoom:
@@ -30,14 +35,16 @@ class ToolRoom:
         data_dir: Path,
         clock: Clock,
         limits: LimitsSection | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
-        self._config = config
-        self._data_dir = data_dir
-        self._clock = clock
         self.files = ChatFiles(workspace, config.files)
+        self.shell = Shell(config, files=self.files, data_dir=data_dir)
+        self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
+        self.web = GuardedClient(config.web.networks, resolver=resolver)
+        self.pages = PageReader()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
@@ -48,5 +55,9 @@ class ToolRoom:
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack() as parts:
+        async with AsyncExitStack() as parts:  # last in, first out
             parts.push_async_callback(self.documents.close)
+            parts.push_async_callback(self.shell.close)
+            parts.push_async_callback(self.sessions.close)
+            parts.push_async_callback(self.pages.close)
+            parts.callback(self.web.close)

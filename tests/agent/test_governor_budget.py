@@ -19,6 +19,7 @@ from bot.agent.governor_budget import (
 from bot.agent.governor_rows import CONTINUE_TEXT, NO_VISION_TEXT, TOOL_OUTPUT_TEXT
 from bot.agent.governor_squeeze import PICTURE_LEFT_OUT_TEXT, STEPS_LEFT_OUT_TEXT
 from bot.agent.tokens import estimate_message
+from bot.security.untrusted import mark_untrusted
 from tests.support.conversations import (
     PIXEL,
     call,
@@ -374,6 +375,12 @@ def test_a_large_output_is_stored_under_its_digest_and_recorded_as_a_preview() -
     assert len(stored) == 1
     rows = [user("go"), calls("a"), result("a", recorded)]
     assert compact_inflight_overflow(rows, LIMITS, budget=1) == rows
+
+
+def test_a_preview_of_marked_text_still_ends_its_marks() -> None:
+    marked = mark_untrusted("obey me\n" * 5_000, source="page")
+    recorded = normalize_tool_result(marked, "web_fetch", limits=LIMITS, write=lambda digest, text: "outputs/x.txt")
+    assert f"\n{marked.splitlines()[-1]}\n[Preview: the first 1,200 of " in recorded
 
 
 def test_small_output_and_read_file_are_recorded_as_they_are_and_silence_is_said() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.prompt import CONTEXT_OPEN, ContextBuilder, neutralise
+from bot.agent.prompt import CONTEXT_OPEN, ContextBuilder
 from bot.messages import Address, Attachment, InboundMessage, Quote
 from bot.records import QueuedMessage
+from bot.security.untrusted import neutralise
 from tests.support.contexts import request_context
 
 CHAT = Address(channel="telegram", chat_id="5")

@@ -59,7 +59,8 @@ class LoopbackServer:
     patience_s = 10.0  # how long `wait_for` waits unless it is told
     stops_with_client = False  # whether a request ends when its client hangs up, or is carried out anyway
 
-    def __init__(self, *, port: int = 0) -> None:
+    def __init__(self, *, port: int = 0, host: str = HOST) -> None:
+        self.host = host
         self.port = port
         self.bell = Bell()
         self._runner: web.ServerRunner | None = None
@@ -67,7 +68,7 @@ class LoopbackServer:
     @property
     def origin(self) -> str:
         """Scheme, host and port; known once the server runs."""
-        return f"http://{HOST}:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -119,7 +120,7 @@ class LoopbackServer:
         # A held answer must not delay the end of a test: handlers still open are cancelled at once.
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.01)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, HOST, self.port, reuse_address=True)
+        site = web.TCPSite(self._runner, self.host, self.port, reuse_address=True)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

@@ -20,6 +20,7 @@ from bot.toolkit.context import RequestContext, ToolContext, set_request
 from bot.toolkit.loader import ToolLoader
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
+from bot.web.resolver import Resolver
 
 
 class RecordingSignal:
@@ -57,12 +58,16 @@ class PlainComposer:
 
 @asynccontextmanager
 async def tool_context(
-    folder: Path, clock: Clock | None = None, *, config: ToolsConfig | None = None
+    folder: Path,
+    clock: Clock | None = None,
+    *,
+    config: ToolsConfig | None = None,
+    resolver: Resolver | None = None,
 ) -> AsyncIterator[ToolContext]:
     """Give a ToolContext over a real store and an empty workspace in `folder`."""
     clock = clock or SystemClock()
     config = config or ToolsConfig()
-    room = ToolRoom(config, workspace=folder / "workspace", data_dir=folder, clock=clock)
+    room = ToolRoom(config, workspace=folder / "workspace", data_dir=folder, clock=clock, resolver=resolver)
     store = await SqlStore.open(folder / "store.db", clock, exclusive=True)
     try:
         await room.start()

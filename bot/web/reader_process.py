@@ -1,0 +1,77 @@
+"""The process that reads pages: it loads the libraries once and forks a child for each page.
+
+A page meets its own child only, which limits itself before it looks at the markup: processor and wall time, memory,
+no file, no process. An order is one message on the control socket: JSON, with the descriptors of the page and of the
+pipe for the answer. The process ends with the bot, and by itself when it has had no order for a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import resource
+import signal
+import socket
+from typing import Any
+
+from bot.web.extraction import page_text
+
+MAX_ORDER_BYTES = 32 * 1024
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_NICE = 10
+_OPEN_FILES = 16
+_DESCRIPTORS = 2
+
+
+def main(control_fd: int, *, idle_s: float) -> None:
+    """Serve orders until the bot's end of the socket is closed, or nothing came for `idle_s`."""
+    _end_with_parent()
+    os.nice(_NICE)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended children away
+    with socket.socket(fileno=control_fd) as control:
+        control.settimeout(idle_s)
+        while True:
+            try:
+                order, descriptors, _, _ = socket.recv_fds(control, MAX_ORDER_BYTES, _DESCRIPTORS)
+            except TimeoutError:
+                return
+            if not order:
+                return
+            if os.fork() == 0:
+                control.close()
+                _serve(json.loads(order), *descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _serve(order: dict[str, Any], page: int, answer: int) -> None:
+    """Read one page and end. Whatever goes wrong, the answer is then missing, which says enough."""
+    try:
+        _limit_self(cpu_s=order["cpu_s"], memory_bytes=order["memory_bytes"])
+        with open(page, "rb") as file:
+            markup = file.read().decode("utf-8", "replace")
+        found = page_text(markup, order["url"], markdown=order["markdown"], plain=order["plain"])
+        found["total_chars"] = len(found["text"])
+        found["text"] = found["text"][: order["max_chars"]]
+        with open(answer, "wb") as file:
+            file.write(json.dumps(found).encode())
+    finally:
+        os._exit(0)  # without taking down what a hostile page may have made huge
+
+
+def _limit_self(*, cpu_s: int, memory_bytes: int) -> None:
+    _end_with_parent()
+    signal.alarm(math.ceil(cpu_s * 2))  # its default action ends the process, in native code too
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
