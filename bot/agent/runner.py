@@ -8,8 +8,8 @@ valid is the registry's.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import orjson
 
@@ -22,6 +22,7 @@ from bot.interfaces import ModelReply, ModelRequest
 from bot.log import get_logger
 from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
+from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
@@ -269,15 +270,27 @@ def _valid_json(call: ToolCall) -> str:
         return "{}"
 
 
-def offload_to(workspace_folder: Callable[[RequestContext], Path]) -> Offload:
-    """Return a writer that keeps full tool output in the chat's folder, named by its content."""
+def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:
+    """Return a writer that keeps full tool output in the chat's folder, named by its content.
+
+    The folder is the chat's to change, so it is written like any other of its files: through no link out of it.
+    """
 
     def write(request: RequestContext, digest: str, text: str) -> str:
-        folder = workspace_folder(request) / "tool-output"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / f"{digest[:32]}.txt"
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-        return f"tool-output/{path.name}"
+        path, data = f"tool-output/{digest[:32]}.txt", text.encode()
+        try:
+            with view_of(request).slot(path, make_parents=True) as slot:
+                if not _is_kept(slot, data):
+                    slot.replace(data)
+        except PathRefused as error:
+            raise OSError(str(error)) from None
+        return path
 
     return write
+
+
+def _is_kept(slot: FileSlot, data: bytes) -> bool:
+    try:
+        return slot.identity(limit_bytes=len(data)).sha256 == hashlib.sha256(data).digest()
+    except (PathMissing, FileTooLarge):
+        return False

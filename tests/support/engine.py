@@ -208,7 +208,7 @@ class Rig:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(lambda request: self.room.files.view(request).root),
+                offload=offload_to(self.room.files.view),
                 images=ImageStore(self.setup.folder / "media"),
             )
         )
