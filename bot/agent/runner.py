@@ -8,8 +8,8 @@ valid is the registry's.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import orjson
 
@@ -22,6 +22,8 @@ from bot.interfaces import ModelReply, ModelRequest
 from bot.log import get_logger
 from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
+from bot.security.workspace import PathRefused, WorkspaceView
+from bot.toolkit.arguments import coerce
 from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
@@ -262,22 +264,37 @@ def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ())
 
 
 def _valid_json(call: ToolCall) -> str:
-    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON."""
+    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON.
+
+    What had to be mended is replayed as it was understood, so that the model sees what it did; the rest as {}.
+    """
     try:
-        return call.arguments if isinstance(orjson.loads(call.arguments), dict) else "{}"
+        if isinstance(orjson.loads(call.arguments), dict):
+            return call.arguments
     except orjson.JSONDecodeError:
+        pass
+    try:
+        understood = json.dumps(coerce(call.arguments, lambda _: True), allow_nan=False)
+        orjson.loads(understood)
+    except (ValueError, RecursionError):  # ArgumentsError is one; so are NaN, and half of a character
         return "{}"
+    return understood
 
 
-def offload_to(workspace_folder: Callable[[RequestContext], Path]) -> Offload:
-    """Return a writer that keeps full tool output in the chat's folder, named by its content."""
+def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:
+    """Return a writer that keeps full tool output among the chat's files, named by its content.
+
+    Commands of the chat can put links there, dangling ones too: nothing is written but by the walls of its files.
+    """
 
     def write(request: RequestContext, digest: str, text: str) -> str:
-        folder = workspace_folder(request) / "tool-output"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / f"{digest[:32]}.txt"
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-        return f"tool-output/{path.name}"
+        path = f"tool-output/{digest[:32]}.txt"
+        data = text.encode("utf-8", "replace")
+        try:
+            with view_of(request).slot(path, make_parents=True) as slot:
+                slot.replace(data)
+        except PathRefused as exc:
+            raise OSError(str(exc)) from None
+        return path
 
     return write
