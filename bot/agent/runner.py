@@ -225,9 +225,11 @@ class _Run:
         row = _assistant_row(reply.text, reply, calls)
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
-        await self._parts.steps.record_reply(self._outcome.turn, rows, calls)
+        prepared = [self._calls.prepare(call, reply.finish_reason) for call in calls]
+        known = await self._calls.known_results(prepared)
+        await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
         self._messages.append(row)
-        await self._carry_out([self._calls.prepare(call, reply.finish_reason) for call in calls])
+        await self._carry_out(prepared)
 
     async def _carry_out(self, prepared: list[PreparedCall]) -> None:
         self._messages += await self._calls.carry_out(prepared)

@@ -7,7 +7,6 @@ runner's part; whether a call is valid is the registry's.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -90,8 +89,8 @@ class StepCalls:
         self._spec = spec
         self._outcome = outcome
         self._view = parts.registry.subset(spec.tools)
-        self._seen: Counter[tuple[str, bytes, bytes]] = Counter()
-        self._repeated: Counter[tuple[str, bytes]] = Counter()  # the same by call, for its most frequent result
+        self._seen: Counter[tuple[str, int, int]] = Counter()
+        self._repeated: Counter[tuple[str, int]] = Counter()  # the same by call, for its most frequent result
         self._refused: Counter[tuple[str, str]] = Counter()
         self._broken = 0
 
@@ -137,6 +136,17 @@ class StepCalls:
             concludes=bool(tool.ends_turn),
         )
 
+    async def known_results(self, prepared: Sequence[PreparedCall]) -> list[CallResult]:
+        """Return the results of calls that will not be run, to be recorded with the reply itself.
+
+        Only now it is known that the reply was cut off: after a crash missing arguments would pass for none.
+        """
+        known = [item for item in prepared if item.result is not None]
+        results = [await self._call_result(item) for item in known]
+        for item in known:
+            item.recorded = True
+        return results
+
     async def carry_out(self, prepared: list[PreparedCall]) -> list[Message]:
         """Run the calls of a step in order and record everything; returns the rows that follow the reply.
 
@@ -180,7 +190,7 @@ class StepCalls:
 
     async def _run_call(self, item: PreparedCall) -> None:
         assert item.tool is not None
-        if not item.repeatable and self._repeated[item.call.name, _arguments_digest(item)] >= _REPEAT_LIMIT:
+        if not item.repeatable and self._repeated[item.call.name, _arguments_hash(item)] >= _REPEAT_LIMIT:
             item.result = ToolResult.error(_NOT_AGAIN)
             return
         set_call_id(item.call.id)
@@ -248,11 +258,11 @@ class StepCalls:
                     self._stop(StopReason.REPEAT, item)
 
     def _note_repeat(self, item: PreparedCall) -> None:
-        """Count equal calls with equal results, as results come; by digests, since a run may see many large ones."""
+        """Count equal calls with equal results, as results come; by hashes, since a run may see many large ones."""
         if item.result is None or item.tool is None or item.repeatable:
             return
-        call = (item.call.name, _arguments_digest(item))
-        result = (*call, _digest(str(item.result)))
+        call = (item.call.name, _arguments_hash(item))
+        result = (*call, hash(item.result))
         self._seen[result] += 1
         item.repeats = self._seen[result]
         self._repeated[call] = max(self._repeated[call], item.repeats)
@@ -281,13 +291,9 @@ def _told(name: str, question: Callable[[dict[str, Any]], T], params: dict[str, 
         return None
 
 
-def _arguments_digest(item: PreparedCall) -> bytes:
+def _arguments_hash(item: PreparedCall) -> int:
     # Not orjson: it takes no integers beyond 64 bits, which are valid arguments.
-    return _digest(json.dumps(item.params, sort_keys=True, default=str))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hash(json.dumps(item.params, sort_keys=True, default=str))
 
 
 def _tool_row(result: CallResult) -> Message:

@@ -297,3 +297,23 @@ async def test_parents_that_wait_leave_their_places_to_their_helpers_and_to_othe
         for chat in ("a", "b", "c"):
             assert "Total is 42" in (await engine.texts_count(1, chat=chat))[0]
         assert await engine.asks("hello", chat="d") == "nobody waits"
+
+
+async def test_stop_takes_back_a_helper_that_has_not_begun(tmp_path: Path) -> None:
+    family = Family(lambda request: said("Total is 42"))
+    stuck = asyncio.Event()
+
+    async def answer(request: ModelRequest) -> ModelReply:
+        if request.messages[-1]["role"] == "tool":
+            await stuck.wait()
+        return await family(request)
+
+    provider = AnsweringProvider(answer)
+    async with rig(tmp_path, provider, limits=LimitsSection(turns_at_once=1)) as engine:
+        await engine.says("go", sender=OWNER)
+        await engine.until(lambda: len(provider.requests) == 2)
+        assert await engine.asks("/stop", sender=OWNER) == "Stopped."
+        assert await engine.asks("hello", sender=OWNER) == "re: hello"
+        await engine.idle()
+        assert family.child_requests == []
+        assert await engine.asks("/stop", sender=OWNER) == "Nothing is running."
