@@ -32,6 +32,8 @@ from bot.records import (
     DeadLetter,
     Ending,
     Goal,
+    HistoryFindings,
+    HistoryQuery,
     Job,
     Message,
     NewJob,
@@ -147,6 +149,16 @@ class History(Protocol):
         """Return how many messages people and the bot wrote in the current session of an address.
 
         Calls of tools and their results do not count: nobody in the chat saw them.
+        """
+
+
+class HistorySearch(Protocol):
+    """What was said in a chat, by words."""
+
+    async def search(self, address: Address, query: HistoryQuery) -> HistoryFindings:
+        """Return messages of people and the bot in all sessions of exactly this address.
+
+        Rows that were not searched before are read first: long for a chat's first search, nothing to a turn.
         """
 
 
@@ -381,6 +393,7 @@ class Store(Protocol):
     turns: Turns
     steps: Steps
     history: History
+    history_search: HistorySearch
     outbox: Outbox
     jobs: Jobs
     people: People

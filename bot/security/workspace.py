@@ -137,7 +137,7 @@ class WorkspaceView:
             PathRefused: something that is no folder is in the way.
             OSError: the disk is full or read-only.
         """
-        self._workspace.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        self.workspace.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         for folder in (self.root.parent, self.shared, self.root):
             try:
                 folder.mkdir(mode=_FOLDER_MODE)
@@ -193,6 +193,21 @@ class WorkspaceView:
         return entries, len(names)
 
     @contextmanager
+    def hold_folder(self, path: str = ".") -> Iterator[tuple[int, Location]]:
+        """Hold a folder open for reading: its descriptor, and where it is, links on the way followed.
+
+        Raises:
+            PathMissing, PathRefused: as `scandir`.
+        """
+        with self._opened(path, LIST) as opened:
+            yield opened
+
+    @property
+    def other_roots(self) -> tuple[str, ...]:
+        """The names at the top of the chat's own folder that stand for folders elsewhere."""
+        return tuple(self._named_roots())
+
+    @contextmanager
     def slot(self, path: str, *, make_parents: bool = False) -> Iterator[FileSlot]:
         """Give the file of this name, which need not exist, for reading and changing; usable inside the `with`.
 
@@ -216,7 +231,8 @@ class WorkspaceView:
             os.close(folder)
 
     @property
-    def _workspace(self) -> Path:
+    def workspace(self) -> Path:
+        """The folder of all chats' files, which no further root leads into."""
         return self.root.parent.parent
 
     def _open_parent(self, place: Location, *, make: bool) -> int | LinkMet:
@@ -268,7 +284,7 @@ class WorkspaceView:
     def _locate(self, path: str, text: str) -> Location:
         parts = normal_parts(path, text)
         if text.startswith("/"):
-            inside = is_below(parts, self._workspace)
+            inside = is_below(parts, self.workspace)
             found = nearest_root(parts, (self._own(), *self._named_roots().values()) if inside else self.extra)
             if found is None:
                 raise outside(path)
@@ -295,7 +311,7 @@ class WorkspaceView:
         if not place.root.name.startswith("/"):
             return None
         try:
-            return FolderId.of(self._workspace.stat())
+            return FolderId.of(self.workspace.stat())
         except OSError:
             return None
 

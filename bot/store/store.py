@@ -11,6 +11,7 @@ from bot.interfaces import (
     Cursors,
     Goals,
     History,
+    HistorySearch,
     Inbox,
     Jobs,
     Outbox,
@@ -24,6 +25,7 @@ from bot.interfaces import (
 from bot.messages import new_id
 from bot.store.database import Database
 from bot.store.goals import SqlGoals
+from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
@@ -44,6 +46,7 @@ class SqlStore:
         self.turns: Turns = SqlTurns(database, clock, owner=owner)
         self.steps: Steps = SqlSteps(database, clock)
         self.history: History = SqlHistory(database)
+        self.history_search: HistorySearch = SqlHistorySearch(database)
         self.outbox: Outbox = SqlOutbox(database, clock)
         self.jobs: Jobs = SqlJobs(database, clock)
         self.people: People = SqlPeople(database)

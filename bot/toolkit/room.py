@@ -12,6 +12,8 @@ from bot.clock import Clock
 from bot.config import LimitsSection, ToolsConfig
 from bot.documents.reading import Documents
 from bot.edits.journal import ChangeJournal
+from bot.shell.sessions import ExecSessions
+from bot.shell.shell import Shell
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
@@ -36,10 +38,9 @@ class ToolRoom:
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
     ) -> None:
-        self._config = config
-        self._data_dir = data_dir
-        self._clock = clock
         self.files = ChatFiles(workspace, config.files)
+        self.shell = Shell(config, files=self.files, data_dir=data_dir)
+        self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
@@ -56,7 +57,9 @@ class ToolRoom:
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
-        async with AsyncExitStack() as parts:
+        async with AsyncExitStack() as parts:  # last in, first out
             parts.push_async_callback(self.documents.close)
+            parts.push_async_callback(self.shell.close)
+            parts.push_async_callback(self.sessions.close)
             parts.push_async_callback(self.pages.close)
             parts.callback(self.web.close)

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.messages import Replay, Risk
 from bot.security.workspace import Entry, EntryKind, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, size_text
 from bot.toolkit.context import ToolContext, current_request
+from bot.toolkit.ignore_rules import NOISE, RULES_FILE, IgnoreRules, is_ignored, rules_above, rules_of
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 DEFAULT_ENTRIES = 200
 MAX_ENTRIES = 2_000
@@ -30,20 +27,9 @@ MAX_ENTRIES = 2_000
 _TIME_LIMIT_S = 10.0
 _MAX_EXAMINED = 50_000
 _MAX_IN_FOLDER = 5_000
-_MAX_RULES_BYTES = 64 * 1024
-_MAX_RULES = 1_000
-_MAX_RULE_CHARS = 256
 
 _HIDDEN_NAMED = 10
-_SHARED, _CHATS = "shared", "chats"  # what stands for other roots at the top of a chat's folder
-_RULES = ".gitignore"
-_ODD_SET = re.compile(r"\[[^\n]*(?:\[|--|&&|~~|\|\|)")
-_NOISE = frozenset(
-    {
-        ".git", ".hg", ".svn", "node_modules", "bower_components", "__pycache__", ".venv", "venv", ".tox", ".nox",
-        ".mypy_cache", ".ruff_cache", ".pytest_cache", ".cache", ".gradle", ".terraform", ".next", ".nuxt",
-    }
-)  # fmt: skip
+_CHATS = "chats"  # stands for the other chats' folders at the top of an owner's
 
 
 @tool_parameters(
@@ -59,7 +45,13 @@ _NOISE = frozenset(
     )
 )
 class ListDirTool(Tool):
-    """Lists one folder of the chat."""
+    """Lists one folder of the chat.
+
+    Parameters: path (default "."), recursive, max_entries (1 to 2,000; default 200). What .gitignore excludes and
+    folders such as node_modules are left out, unless they are named by path. Limits: 10 seconds, links are not
+    followed. Result: folders first, then files with their sizes; the total when not all are shown. Errors: a folder
+    that is missing, a file. Refused: a folder outside of this chat's files.
+    """
 
     _scopes = frozenset({"core", "subagent", "memory"})
     risk = Risk.READ
@@ -148,7 +140,7 @@ class _Listing:
 
     def run(self, shown: str) -> None:
         prefix = "" if shown == "." else f"{shown}/"
-        waiting = deque([("", _rules_above(self.view, shown))])
+        waiting = deque([("", rules_above(self.view, shown))])
         while waiting:
             below, rules = waiting.popleft()
             folder = f"{prefix}{below}"
@@ -159,8 +151,8 @@ class _Listing:
                     raise
                 self.unopened += 1  # removed, replaced or closed to us meanwhile
                 continue
-            if any(entry.name == _RULES for entry in entries):
-                rules = (*rules, *_rules_of(self.view, folder))
+            if any(entry.name == RULES_FILE for entry in entries):
+                rules = (*rules, *rules_of(self.view, folder))
             for entry in entries:
                 if time.monotonic() > self.until_s:
                     self.is_complete = False
@@ -169,17 +161,19 @@ class _Listing:
                 if opened is not None:
                     waiting.append((f"{below}{entry.name}/", opened))
 
-    def _take(self, folder: str, below: str, entry: Entry, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...] | None:
+    def _take(
+        self, folder: str, below: str, entry: Entry, rules: tuple[IgnoreRules, ...]
+    ) -> tuple[IgnoreRules, ...] | None:
         """Show or count one entry; return the rules to open it with, None if it is not to be opened."""
         is_folder = entry.kind is EntryKind.FOLDER
-        is_other_root = not folder and entry.name in _other_roots(self.view)
+        is_other_root = not folder and entry.name in self.view.other_roots
         if is_other_root:
             rules = ()  # the chat's own rules do not reach into what it shares
-        if _is_ignored(rules, f"{folder}{entry.name}{'/' if is_folder else ''}"):
+        if is_ignored(rules, f"{folder}{entry.name}{'/' if is_folder else ''}"):
             self._hide(f"{below}{entry.name}")
             return None
         # The other chats are no part of this one's tree: an owner opens them by name.
-        is_closed = entry.name in _NOISE or (is_other_root and entry.name == _CHATS)
+        is_closed = entry.name in NOISE or (is_other_root and entry.name == _CHATS)
         self._show(f"{below}{entry.name}", entry, is_named_only=self.is_deep and is_closed)
         return rules if is_folder and self.is_deep and not is_closed else None
 
@@ -229,72 +223,3 @@ class _Listing:
         if self.unopened:
             said.append(f"{self.unopened:,} folders could not be opened")
         return said
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """One .gitignore and the folder it stands in, as the chat would write it with a slash ("" at the top)."""
-
-    folder: str
-    spec: GitIgnoreSpec
-
-
-def _other_roots(view: WorkspaceView) -> frozenset[str]:
-    return frozenset({_SHARED, _CHATS} if view.all_chats else {_SHARED})
-
-
-def _rules_above(view: WorkspaceView, shown: str) -> tuple[_Rules, ...]:
-    """Return the rules from the top of the folder's workspace to above it.
-
-    None when they exclude the folder itself: whoever names it wants to see what is in it.
-    """
-    if shown == ".":
-        return ()
-    parts = shown.split("/")
-    below_root = len(view.resolve(shown).parts)
-    top = len(parts) - below_root + (parts[0] == _CHATS and view.all_chats)
-    rules: tuple[_Rules, ...] = ()
-    for depth in range(top, len(parts)):
-        rules += _rules_of(view, "".join(f"{part}/" for part in parts[:depth]))
-        if _is_ignored(rules, "".join(f"{part}/" for part in parts[: depth + 1])):
-            return ()
-    return rules
-
-
-def _rules_of(view: WorkspaceView, folder: str) -> tuple[_Rules, ...]:
-    """Return the rules of a folder's own .gitignore: none if it is missing, unreadable or not UTF-8."""
-    try:
-        with view.open_read(f"{folder}{_RULES}") as file:
-            lines = file.read(_MAX_RULES_BYTES).decode("utf-8-sig").split("\n")
-    except (PathRefused, OSError, UnicodeDecodeError):
-        return ()
-    lines = [line for line in map(str.rstrip, lines) if line and len(line) <= _MAX_RULE_CHARS][:_MAX_RULES]
-    # git passes over a line that is no pattern; pathspec refuses all of them for one.
-    spec = _spec(lines) or _spec([line for line in lines if _spec([line])])
-    return (_Rules(folder=folder, spec=spec),) if spec else ()
-
-
-def _spec(lines: list[str]) -> GitIgnoreSpec | None:
-    """Return the compiled rules, or None when there are none or they cannot be compiled.
-
-    By RE2, which needs linear time: with `re` a pattern of four stars holds the interpreter for a second a name.
-    """
-    import re2
-    from pathspec import GitIgnoreSpec
-
-    try:
-        # pathspec passes brackets on to `re`, which warns of those that may mean something else one day.
-        spec = GitIgnoreSpec.from_lines((line for line in lines if not _ODD_SET.search(line)), backend="re2")
-    except (ValueError, re.error, re2.error):
-        return None
-    return spec if any(pattern.include is not None for pattern in spec.patterns) else None
-
-
-def _is_ignored(rules: tuple[_Rules, ...], path: str) -> bool:
-    """Whether the rules exclude a path (with a slash at the end: a folder); the nearest word counts."""
-    for rule in reversed(rules):
-        inside = path[len(rule.folder) :].encode("utf-8", "replace").decode()  # names may be any bytes
-        verdict = rule.spec.check_file(inside).include
-        if verdict is not None:
-            return verdict
-    return False

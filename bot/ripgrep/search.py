@@ -1,0 +1,361 @@
+"""Searching a chat's files: which files match, how often, and the matching lines.
+
+A search finds everything before anything is sorted and cut, so that totals are exact and the order is the same
+every time. Many lines take two steps: the first only names and counts, the second reads the lines of the few
+files that are shown, through descriptors that the view opened. So it is always where the kernel has no Landlock,
+and in further roots, which may contain what the chat must not see: no line can come from outside then either. What
+is best effort there is that, for the moment of a race, a file outside may be counted; a name that cannot be opened
+inside is left out.
+
+Everything here blocks: call it from a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.errors import DutifulError
+from bot.ripgrep.child import Command, Exit, Halt, run
+from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window
+from bot.security.landlock import abi_version
+from bot.security.workspace import Location, PathRefused, WorkspaceView
+from bot.toolkit.ignore_rules import NOISE, IgnoreRules, rules_above, workspace_depth
+
+MAX_LINE_BYTES = 500
+"""A longer line is cut by ripgrep, which says so at its end."""
+
+_BATCH = 250  # files whose descriptors one run gets
+_QUIET = ("--no-config", "--color=never", "--no-messages", "--no-ignore-messages", "--no-mmap", "--crlf")
+# Only .gitignore counts, from the folder downwards and without a repository; what is above comes by rules of ours.
+_WALK = (
+    "--null", "--hidden", "--no-follow", "--no-require-git", "--no-ignore-parent", "--no-ignore-dot",
+    "--no-ignore-exclude", "--no-ignore-global",
+)  # fmt: skip
+_ROWS = (
+    "--null", "--no-heading", "--with-filename", "--line-number", "--no-context-separator",
+    f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview",
+)  # fmt: skip
+_SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
+
+
+class SearchFailed(DutifulError):
+    """Ripgrep does not take the pattern, type or glob, or broke off; the text is its reason on one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """What lines are searched for: ripgrep's regular expression (linear time), or plain text."""
+
+    text: str
+    is_plain: bool = False
+    ignores_case: bool = False
+
+    def arguments(self) -> list[str]:
+        """Return ripgrep's options."""
+        chosen = [("--fixed-strings", self.is_plain), ("--ignore-case", self.ignores_case)]
+        return [*(option for option, is_on in chosen if is_on), f"--regexp={self.text}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which files are looked at. A glob with a slash counts from the folder that is searched."""
+
+    glob: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Files as the chat would write them, in path order, each with its number of matching lines (1 if not asked)."""
+
+    files: list[tuple[str, int]]
+    is_complete: bool  # False: time was up or there were too many
+    has_unread: bool = False  # some file or folder could not be read
+
+    @property
+    def total(self) -> int:
+        """The sum of the numbers."""
+        return sum(count for _, count in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A search on its way in one chat's files, until a point of the monotonic clock or the halt."""
+
+    view: WorkspaceView
+    halt: Halt
+    until_s: float
+
+    def folder(self, path: str, filters: Filters, pattern: Pattern | None = None, *, is_counted: bool = False) -> Found:
+        """Name the files below a folder: those with a matching line, without a pattern all; or count their lines.
+
+        Raises:
+            PathMissing, PathRefused: the folder cannot be opened from this chat.
+            SearchFailed: see there.
+            RipgrepMissing, LandlockError, OSError: the program cannot be run.
+        """
+        if pattern is None:
+            what = ["--files"]
+        else:
+            what = ["--count" if is_counted else "--files-with-matches", *pattern.arguments()]
+        with _opened(self.view, path) as place:
+            pieces = Pieces(is_counted=is_counted)
+            ended = self._run(place.command(filters, what), pieces.take)
+        return _found(pieces.files(is_whole=not ended.is_cut), place, ended)
+
+    def folder_rows(self, path: str, filters: Filters, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
+        """Count the matching lines below a folder and return those of a window, in the order of files and lines.
+
+        In one step where the kernel guards what is opened and the lines are not too many, else in two.
+
+        Raises:
+            As `folder`.
+        """
+        with _opened(self.view, path) as place:
+            lines = AllLines()
+            if place.is_guarded:
+                what = [*_ROWS, *window.arguments(), *pattern.arguments()]
+                ended = self._run(place.command(filters, what), lines.take)
+                if not lines.is_full:
+                    files = lines.files()
+                    found = _found([(file, rows.count(window)) for file, rows in files.items()], place, ended)
+                    wanted = _wanted(found, window)
+                    return found, [row for item in wanted for row in files[place.printed(item.path)].rows(item, window)]
+            found = self.folder(path, filters, pattern, is_counted=True)
+            return found, self._rows(found, pattern, window, place.start)
+
+    def file_rows(self, path: str, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
+        """Count the matching lines of one file and return those of a window.
+
+        Raises:
+            As `folder`.
+        """
+        found = self.file(path, pattern)
+        return found, self._rows(found, pattern, window, None)
+
+    def file(self, path: str, pattern: Pattern) -> Found:
+        """Count the matching lines of one file.
+
+        Raises:
+            As `folder`.
+        """
+        with self.view.open_read(path) as file:
+            pieces = Pieces(is_counted=True)
+            number = file.fileno()
+            options = ("--count", "--null", "--with-filename", *pattern.arguments())
+            arguments = (*_QUIET, *options, "--", f"/proc/self/fd/{number}")
+            ended = self._run(Command(arguments=arguments, files=(number,)), pieces.take)
+        shown = self.view.resolve(path).shown
+        return Found(
+            files=[(shown, count) for _, count in pieces.files(is_whole=not ended.is_cut)],
+            is_complete=not ended.is_cut,
+        )
+
+    def can_open(self, path: str) -> bool:
+        """Whether a found file is inside: where the kernel guards the whole search it is, else it is tried."""
+        if _is_guarded(path):
+            return True
+        try:
+            self.view.open_read(path).close()
+        except (PathRefused, OSError):
+            return False
+        return True
+
+    def _rows(self, found: Found, pattern: Pattern, window: Window, folder: int | None) -> list[Row]:
+        """Read the lines of a window. Files that changed meanwhile give what they hold now, those gone nothing."""
+        wanted = _wanted(found, window)
+        parts = (wanted[first : first + _BATCH] for first in range(0, len(wanted), _BATCH))
+        return [row for part in parts for row in self._rows_of(part, pattern, window, folder)]
+
+    def _rows_of(self, wanted: Sequence[Wanted], pattern: Pattern, window: Window, folder: int | None) -> list[Row]:
+        with ExitStack() as opened:
+            readers: dict[int, Reader] = {}
+            for item in wanted:
+                with suppress(PathRefused, OSError):
+                    file = opened.enter_context(self.view.open_read(item.path))
+                    readers[file.fileno()] = Reader(wanted=item, window=window)
+            if not readers:
+                return []
+            most = max(reader.wanted.skip + reader.wanted.limit for reader in readers.values())
+            options = (*_ROWS, "--text", f"--max-count={most}", *window.arguments(), *pattern.arguments())
+            command = Command(
+                arguments=(*_QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
+                folders=() if folder is None else (folder,),
+                files=tuple(readers) if folder is None else (),
+                others=() if folder is None else tuple(readers),
+            )
+            self._run(command, Lines(readers).take)
+        return [row for reader in readers.values() for row in reader.rows]
+
+    def _run(self, command: Command, take: Callable[[bytes], bool]) -> Exit:
+        ended = run(command, self.halt, until_s=self.until_s, take=take)
+        if ended.is_cut:
+            return ended
+        if ended.code not in {0, 1, 2} or (ended.code == 2 and ended.errors.strip()):  # noqa: PLR2004 - 2: an error
+            raise SearchFailed(_reason(ended))
+        return ended
+
+
+def deadline(limit_s: float) -> float:
+    """Return the point of the monotonic clock that is so many seconds away."""
+    return time.monotonic() + limit_s
+
+
+def _reason(ended: Exit) -> str:
+    """Return ripgrep's reason on one line: of a regular expression's drawing the line that says it."""
+    lines = [line.strip() for line in ended.errors.splitlines() if line.strip()]
+    if not lines:
+        return f"ripgrep ended with code {ended.code}"
+    said = next((line for line in lines if line.startswith("error: ")), "")
+    first = lines[0].removeprefix("rg: ")
+    return f"{first} {said.removeprefix('error: ')}" if said else first
+
+
+def _found(files: list[tuple[str, int]], place: _Place, ended: Exit) -> Found:
+    files.sort(key=lambda item: item[0].split("/"))
+    return Found(
+        files=[(place.shown(path), count) for path, count in files],
+        is_complete=not ended.is_cut,
+        has_unread=not ended.is_cut and ended.code == 2,  # noqa: PLR2004 - ripgrep: an error, here of a file
+    )
+
+
+def _wanted(found: Found, window: Window) -> list[Wanted]:
+    wanted = []
+    skip, left = window.skip, window.limit
+    for path, count in found.files:
+        if not left:
+            break
+        if skip >= count:
+            skip -= count
+            continue
+        taken = min(left, count - skip)
+        wanted.append(Wanted(path=path, skip=skip, limit=taken))
+        skip, left = 0, left - taken
+    return wanted
+
+
+# --- where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A folder held open, and the top of the workspace it lies in, where the program runs."""
+
+    top: int
+    start: int
+    prefix: str  # the top as the chat writes it, with a slash; "" for its own folder
+    below: str  # the folder from the top, "" for the top itself
+    options: tuple[str, ...]
+    rules: tuple[int, ...]
+    is_guarded: bool
+
+    def command(self, filters: Filters, what: Sequence[str]) -> Command:
+        options = (*_QUIET, *_WALK, *_filters(filters, self.below), *self.options, *what)
+        return Command(
+            arguments=(*options, "--", f"./{self.below}"),
+            folders=(self.start,),
+            others=self.rules,
+            start_in=self.top,
+        )
+
+    def shown(self, path: str) -> str:
+        return self.prefix + path[2:]  # after the "./" of the argument
+
+    def printed(self, shown: str) -> str:
+        return f"./{shown[len(self.prefix) :]}"
+
+
+@contextmanager
+def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
+    with ExitStack() as opened:
+        start, where = opened.enter_context(view.hold_folder(path))
+        shown = where.shown
+        parts = [] if shown == "." else shown.split("/")
+        depth = workspace_depth(view, shown)
+        prefix = "".join(f"{part}/" for part in parts[:depth])
+        top, _ = opened.enter_context(view.hold_folder(prefix or "."))
+        options = [f"--glob=!**/{name}/" for name in sorted(NOISE)]
+        if not parts:
+            # What really lies under these names is hidden by the folders that the chat sees there.
+            options += [f"--glob=!/{name}" for name in view.other_roots]
+        options += _without_workspace(view, where, top)
+        rules: tuple[int, ...] = ()
+        if lines := _ignore_file(rules_above(view, shown), prefix):
+            rules = (os.memfd_create("ignore rules", os.MFD_CLOEXEC),)
+            opened.callback(os.close, rules[0])
+            os.write(rules[0], lines)
+            options.append(f"--ignore-file=/proc/self/fd/{rules[0]}")
+        yield _Place(
+            top=top,
+            start=start,
+            prefix=prefix,
+            below="/".join(parts[depth:]),
+            options=tuple(options),
+            rules=rules,
+            is_guarded=_is_guarded(shown),
+        )
+
+
+def _is_guarded(shown: str) -> bool:
+    """Whether the kernel keeps a search there from whatever the view does not show.
+
+    Landlock takes nothing out of what it grants: the workspace may lie within a further root, which goes by its
+    absolute path.
+    """
+    return bool(abi_version()) and not shown.startswith("/")
+
+
+def _without_workspace(view: WorkspaceView, where: Location, top: int) -> list[str]:
+    """Return what keeps ripgrep from walking into the workspace from a further root that contains it."""
+    if not where.root.name.startswith("/"):
+        return []
+    inside = Path(os.path.realpath(view.workspace))
+    around = Path(f"/proc/self/fd/{top}").readlink()
+    return [f"--glob=!/{_plain(str(inside.relative_to(around)))}"] if inside.is_relative_to(around) else []
+
+
+def _filters(filters: Filters, below: str) -> list[str]:
+    chosen = []
+    if filters.glob:
+        glob = filters.glob.removeprefix("!")
+        mark = "!" if glob != filters.glob else ""
+        if "/" in glob.rstrip("/") and not glob.startswith("**/"):
+            glob = f"/{_plain(below)}/{glob.lstrip('/').removeprefix('./')}".replace("//", "/")
+        chosen.append(f"--glob={mark}{glob}")
+    if filters.type:
+        chosen.append(f"--type={filters.type}")
+    return chosen
+
+
+def _ignore_file(rules: Sequence[IgnoreRules], prefix: str) -> bytes:
+    """Return rules of several folders as one file that counts from the workspace's top.
+
+    https://git-scm.com/docs/gitignore (read 2026-11-30): a slash at the beginning or in the middle binds a
+    pattern to its folder, any other holds at every depth below it.
+    """
+    lines: list[str] = []
+    for rule in rules:
+        folder = rule.folder.removeprefix(prefix)
+        if not folder:
+            lines += rule.lines
+        elif "\n" not in folder:
+            lines += [_bound(line, folder) for line in rule.lines if not line.startswith("#")]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+
+def _bound(line: str, folder: str) -> str:
+    pattern = line.removeprefix("!")
+    mark = "!" if pattern != line else ""
+    is_bound = "/" in pattern.rstrip("/")
+    return f"{mark}/{_plain(folder)}{'' if is_bound else '**/'}{pattern.lstrip('/')}"
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)
