@@ -354,7 +354,7 @@ async def test_names_that_are_no_unicode_do_not_end_the_turn(tmp_path: Path) -> 
 
 async def test_a_context_that_is_too_long_is_shrunk_once_and_tried_again(tmp_path: Path) -> None:
     provider = ScriptedProvider(said("word " * 3000), TOO_LONG, said("Fits now."))
-    async with rig(tmp_path, provider, window_tokens=12_000) as engine:
+    async with rig(tmp_path, provider, window_tokens=20_000) as engine:
         await engine.asks("tell me a lot")
         assert await engine.asks("and?") == "Fits now."
         sizes = [len(str(request.messages)) for request in provider.requests[1:]]
