@@ -222,6 +222,7 @@ class Engine:
                 policy=self.policy,
                 limits=limits,
                 settings=self.room.settings,
+                waits=self.room.waits,
                 governor_limits=GovernorLimits(
                     context_window_tokens=config.llm.context_window_tokens,
                     max_output_tokens=output_limit_tokens(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 
 import orjson
@@ -23,6 +24,7 @@ from bot.log import get_logger
 from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
+from bot.toolkit.arguments import coerce
 from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
@@ -224,9 +226,11 @@ class _Run:
         row = _assistant_row(reply.text, reply, calls)
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
-        await self._parts.steps.record_reply(self._outcome.turn, rows, calls)
+        prepared = [self._calls.prepare(call, reply.finish_reason) for call in calls]
+        known = await self._calls.known_results(prepared)
+        await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
         self._messages.append(row)
-        await self._carry_out([self._calls.prepare(call, reply.finish_reason) for call in calls])
+        await self._carry_out(prepared)
 
     async def _carry_out(self, prepared: list[PreparedCall]) -> None:
         self._messages += await self._calls.carry_out(prepared)
@@ -263,11 +267,21 @@ def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ())
 
 
 def _valid_json(call: ToolCall) -> str:
-    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON."""
+    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON.
+
+    What had to be mended is replayed as it was understood, so that the model sees what it did; the rest as {}.
+    """
     try:
-        return call.arguments if isinstance(orjson.loads(call.arguments), dict) else "{}"
+        if isinstance(orjson.loads(call.arguments), dict):
+            return call.arguments
     except orjson.JSONDecodeError:
+        pass
+    try:
+        understood = json.dumps(coerce(call.arguments, lambda _: True), allow_nan=False)
+        orjson.loads(understood)
+    except (ValueError, RecursionError):  # ArgumentsError is one; so are NaN, and half of a character
         return "{}"
+    return understood
 
 
 def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:
@@ -277,7 +291,7 @@ def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:
     """
 
     def write(request: RequestContext, digest: str, text: str) -> str:
-        path, data = f"tool-output/{digest[:32]}.txt", text.encode()
+        path, data = f"tool-output/{digest[:32]}.txt", text.encode("utf-8", "replace")
         try:
             with view_of(request).slot(path, make_parents=True) as slot:
                 if not _is_kept(slot, data):

@@ -138,8 +138,9 @@ async def test_a_call_that_was_cut_off_is_not_run_and_says_so(tmp_path: Path, fi
         strict(provider)
 
 
-async def test_a_call_that_was_cut_off_is_not_run_after_a_crash_either(tmp_path: Path) -> None:
-    put = MadeTool("put", PATH)
+@pytest.mark.parametrize("cut", ['{"path":"a.py","content":"print(', "", "null"])
+async def test_a_call_that_was_cut_off_is_not_run_after_a_crash_either(tmp_path: Path, cut: str) -> None:
+    put = MadeTool("put", PATH if cut.startswith("{") else None)
 
     async def dying(arguments: dict[str, Any]) -> str:
         if len(die.calls) == 1:
@@ -147,7 +148,7 @@ async def test_a_call_that_was_cut_off_is_not_run_after_a_crash_either(tmp_path:
         return "alive"
 
     die = MadeTool("die", run=dying)
-    both = calls(("die", {}), ("put", '{"path":"a.py","content":"print('), finish_reason="length")
+    both = calls(("die", {}), ("put", cut), finish_reason="length")
     provider = ScriptedProvider(both, said("ok"))
     async with rig(tmp_path, provider, tools=[put, die]) as engine:
         await engine.says("write")

@@ -201,6 +201,7 @@ class Rig:
                 policy=self.policy,
                 limits=limits,
                 settings=self.room.settings,
+                waits=self.room.waits,
                 governor_limits=GovernorLimits(
                     context_window_tokens=self.setup.window_tokens,
                     max_output_tokens=4_096,
