@@ -563,9 +563,13 @@ class Channel(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One model call. `tools` are OpenAI function definitions; `tools_json` is the same, encoded once."""
+    """One model call. `tools` are OpenAI function definitions; `tools_json` is the same, encoded once.
+
+    `turn_messages` is how many messages the turn answers: the last so many of the people's in `messages`.
+    """
 
     messages: Sequence[Message]
+    turn_messages: int = 1
     tools: Sequence[Message] = ()
     tools_json: bytes = b""
     max_output_tokens: int | None = None

@@ -45,9 +45,8 @@ def config_sections() -> dict[str, type[BaseModel]]:
 
 def build_provider(config: Config, clock: Clock) -> Provider:
     """Return the configured provider; a network one with the offline provider as its stand-in."""
-    offline = OfflineProvider(clock)
     if config.llm.provider == "offline":
-        return offline
+        return OfflineProvider(clock)
     # Only here: a chat without a model needs none of it.
     from bot.providers.openai_compatible import CallLimits, OpenAIProvider
 
@@ -62,6 +61,7 @@ def build_provider(config: Config, clock: Clock) -> Provider:
         limits=CallLimits(first_token_s=limits.first_token_s, idle_s=limits.stream_idle_s, total_s=limits.call_total_s),
         clock=clock,
     )
+    offline = OfflineProvider(clock, stands_in=True)
     return StandInProvider(primary, offline, notice=_stand_in_notice, clock=clock)
 
 

@@ -342,6 +342,16 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "尚未设置模型,我只能处理提醒: 例如“10分钟后提醒我伸展”。"
         "要设置模型,请在配置文件的 [llm] 中填写 base_url 或 api_key(`dutiful init` 可生成配置)。",
     ),
+    "offline.model_down": (
+        "This needs the model, which cannot be reached now. Please ask again later.",
+        "Dafür braucht es das Modell, das gerade nicht erreichbar ist. Bitte frag später noch einmal.",
+        "这需要模型,而模型暂时无法连接。请稍后再问。",
+    ),
+    "offline.too_much": (
+        "This was too much at once, and I did not get to it; please send it again: “{text}”",
+        "Das war zu viel auf einmal, dazu bin ich nicht gekommen; bitte schick es noch einmal: „{text}“",
+        "一次太多了,我还没有处理这一条,请重新发送: “{text}”",
+    ),
     "offline.past": (
         "That time has passed already. When should I remind you?",
         "Diese Zeit ist schon vorbei. Wann soll ich dich erinnern?",

@@ -221,6 +221,30 @@ async def test_lines_from_a_pipe_are_answered_in_order(program: Program) -> None
     assert "Asia/Tokyo" in after
 
 
+async def test_each_line_from_a_pipe_is_answered_in_order_without_a_model(program: Program) -> None:
+    program.configure()
+    lines = (
+        "remind me in 10 minutes to stretch",
+        "every weekday at 9 check the mail",
+        "what are my reminders",
+        "cancel the stretch one",
+        "what is the capital of France?",
+    )
+    result = await program.run("chat", stdin="\n".join(lines).encode())
+    beginnings = (
+        "Reminder set: “stretch”",
+        "Reminder set: “check the mail”",
+        "Reminders and tasks:",
+        "• stretch",
+        "• check the mail",
+        "Removed: “stretch”",
+        "No model is set up",
+    )
+    said = result.out.splitlines()
+    assert (result.code, result.err) == (0, "")
+    assert [line[: len(beginning)] for line, beginning in zip(said, beginnings, strict=True)] == list(beginnings)
+
+
 async def test_a_pipe_without_a_line_ends_at_once(program: Program) -> None:
     result = await program.run("chat")
     assert (result.code, result.out, result.err) == (0, "", "")

@@ -161,6 +161,7 @@ class _Run:
         reply = await parts.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(messages),
+                turn_messages=len(self._outcome.turn.messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
                 max_output_tokens=parts.max_output_tokens,

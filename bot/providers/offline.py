@@ -39,29 +39,35 @@ from bot.texts import say
 _CONTEXT = "\n\n[Runtime Context"
 _QUOTE = re.compile(r"\A\[(Quoted|Forwarded) message.*?\[/\1 message\](?:\n\n|\Z)", re.DOTALL)
 _JOB_LINE = re.compile(r"^• (?P<title>.+) — .*\[(?P<id>job-\w+)\]$", re.MULTILINE)
+_CALL_ID = re.compile(rf"{STAND_IN_CALL_PREFIX}(?P<index>\d+)-")
 _TOOL = "cron"
+
+_Call = tuple[int, dict[str, Any]]  # the place of the message it is made for, and its arguments
 
 
 class OfflineProvider(Provider):
-    """Answers without a network. `clock` tells the instant that relative times count from."""
+    """Answers without a network. `clock` tells the instant that relative times count from.
+
+    `stands_in`: there is a model, which cannot be reached now; what needs it is told so.
+    """
 
     name: ClassVar[str] = "offline"
     needs_network: ClassVar[bool] = False
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, stands_in: bool = False) -> None:
         self._clock = clock or SystemClock()
+        self._stands_in = stands_in
 
     async def warm_up(self) -> None:
         """See `Provider.warm_up`: the patterns of a language are compiled at its first use."""
         await asyncio.to_thread(_understand, "remind me tomorrow at 9 to begin", now=self._now("UTC"))
 
     def understands(self, request: ModelRequest) -> bool:
-        """Say whether the last message is about reminders and the tool for them is there."""
+        """Say whether a message of the turn is about reminders and the tool for them is there."""
         if not _has_tool(request.tools):
             return False
         now = self._now(request.zone)
-        texts = _exchange(request.messages).texts
-        return any(_understand(text, now=now, language=request.language) is not None for text in texts)
+        return any(_understand(said.text, now=now, language=request.language) is not None for said in _said_in(request))
 
     async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         """See `Provider.complete`. Never raises `ProviderError`."""
@@ -71,30 +77,22 @@ class OfflineProvider(Provider):
         return reply
 
     def _reply(self, request: ModelRequest) -> ModelReply:
-        """Do all that is asked for, the list of jobs first where it is needed, then answer with what the tool said."""
-        language, now = request.language, self._now(request.zone)
-        if not _has_tool(request.tools):
-            return ModelReply(text=say(language, "offline.no_model"))
-        exchange = _exchange(request.messages)
-        listed = _listed_jobs(exchange.results)
-        first = [_understand(text, now=now, language=language) for text in exchange.texts]
-        if exchange.rounds == 0 and (calls := _calls(first)):
-            return _call(*calls)
-        intents = [
-            _understand(text, now=now, language=language, jobs=listed) if isinstance(known, NeedJobs) else known
-            for text, known in zip(exchange.texts, first, strict=True)
-        ]
-        if exchange.rounds == 1 and listed is not None:
-            found = [intent for intent, known in zip(intents, first, strict=True) if isinstance(known, NeedJobs)]
-            if calls := _calls(found):
-                return _call(*calls)
-        lines = [text for action, text in (*exchange.done, *exchange.results) if action not in ("", "list")]
-        lines += [text for action, text in exchange.results if action == "list" and _wants_list(intents)]
-        if exchange.done and not _wants_list(intents):
-            before = [_understand(text, now=now, language=language) for text in exchange.before]
-            lines += [text for action, text in exchange.done if action == "list" and _wants_list(before)][-1:]
-        lines += [line for intent in intents if (line := _words(intent, language))]
-        return ModelReply(text="\n".join(lines) or say(language, "offline.no_model"))
+        """Do what the turn's messages ask for, then answer each in its order with what the tool said."""
+        said = _said_in(request)
+        reading = _Reading(said, language=request.language, now=self._now(request.zone))
+        if reading.calls and _has_tool(request.tools):
+            return _call(reading.calls)
+        if not any(one.done for one in said) and not _has_tool(request.tools):
+            return ModelReply(text=self._unanswered(request.language))
+        texts: list[str] = []
+        for answer in reading.answers:
+            text = self._unanswered(request.language) if answer is None else answer
+            if text and text not in texts[-1:]:  # equal words side by side answer both
+                texts.append(text)
+        return ModelReply(text="\n".join(texts) or self._unanswered(request.language))
+
+    def _unanswered(self, language: str) -> str:
+        return say(language, "offline.model_down" if self._stands_in else "offline.no_model")
 
     def _now(self, zone: str) -> datetime:
         return from_us(self._clock.now_us(), ZoneInfo(zone))
@@ -112,75 +110,125 @@ def _has_tool(tools: Sequence[Message]) -> bool:
     return any(tool.get("function", {}).get("name") == _TOOL for tool in tools)
 
 
-def _call(*arguments: dict[str, Any]) -> ModelReply:
-    # The runner makes ids unique where a conversation holds them already; the prefix is what counts.
+def _call(wanted: Sequence[_Call]) -> ModelReply:
+    # The runner makes ids unique where a conversation holds them already; their beginnings stay.
     calls = tuple(
-        ToolCall(id=f"{STAND_IN_CALL_PREFIX}{index}", name=_TOOL, arguments=orjson.dumps(item).decode())
-        for index, item in enumerate(arguments, start=1)
+        ToolCall(id=f"{STAND_IN_CALL_PREFIX}{index}-{number}", name=_TOOL, arguments=orjson.dumps(arguments).decode())
+        for number, (index, arguments) in enumerate(wanted, start=1)
     )
     return ModelReply(text="", tool_calls=calls, finish_reason="tool_calls")
 
 
 @dataclass(slots=True, kw_only=True)
-class _Exchange:
-    """What was said and done since the last answer. Results are (action, text) pairs.
+class _Said:
+    """A message of the turn. `done` has the results of calls made for it, as (action, text) pairs in order.
 
-    `texts` are the newest words of the person, several where lines came together; `results` belong to them,
-    `done` to what was said `before`; `rounds` counts the steps made for `texts`.
+    `index` is its place among all messages of the turn. Calls that a model made belong to the last message
+    before them: for which one they were is not known.
     """
 
-    texts: list[str] = field(default_factory=list)
-    results: list[tuple[str, str]] = field(default_factory=list)
-    before: list[str] = field(default_factory=list)
+    index: int
+    text: str
     done: list[tuple[str, str]] = field(default_factory=list)
-    rounds: int = 0
+
+    @property
+    def listed(self) -> str | None:
+        """The list of jobs that was read for it."""
+        return next((text for action, text in reversed(self.done) if action == "list"), None)
+
+    @property
+    def receipts(self) -> list[str]:
+        """What the tool said to all that was done to jobs for it."""
+        return [text for action, text in self.done if action not in ("", "list")]
 
 
-def _exchange(messages: Sequence[Message]) -> _Exchange:
-    exchange, actions, moment, after_words = _Exchange(), dict[str, str](), "", False
-    for row in messages:
+def _said_in(request: ModelRequest) -> list[_Said]:
+    """Return the messages of the turn at work, oldest first, with what was done for them."""
+    rows = request.messages
+    # Without a context a row is the runner's own, such as a hint to try again.
+    places = [at for at, row in enumerate(rows) if row.get("role") == "user" and _CONTEXT in _text_of(row)]
+    places = places[-request.turn_messages :]
+    left_out = request.turn_messages - len(places)  # by a governor short of room
+    said: list[_Said] = []
+    calls: dict[str, tuple[_Said, str]] = {}
+    for at, row in enumerate(rows[places[0] :], places[0]) if places else ():
         role = row.get("role")
-        if role == "user":
-            words, _, stamp = _text_of(row).partition(_CONTEXT)
-            # Lines of one turn were received at one moment; an older line without an answer had its notice.
-            if not (after_words and stamp == moment):
-                exchange.before += exchange.texts
-                exchange.done += exchange.results
-                exchange.texts, exchange.results, exchange.rounds = [], [], 0
-            exchange.texts.append(_own_words(words))
-            moment = stamp
-        elif role == "assistant" and row.get("tool_calls"):
-            actions.update((call["id"], _action(call)) for call in row["tool_calls"])
-            exchange.rounds += 1
+        if at in places:
+            words = _text_of(row).partition(_CONTEXT)[0]
+            said.append(_Said(index=left_out + len(said), text=_own_words(words)))
         elif role == "assistant":
-            exchange = _Exchange()
-        elif role == "tool":
-            exchange.results.append((actions.get(str(row.get("tool_call_id")), ""), _text_of(row)))
-        after_words = role == "user"
-    return exchange
+            for call in row.get("tool_calls") or ():
+                match = _CALL_ID.match(str(call["id"]))
+                index = int(match["index"]) if match else said[-1].index
+                if one := next((one for one in said if one.index == index), None):
+                    calls[call["id"]] = (one, _action(call))
+        elif role == "tool" and (known := calls.get(str(row.get("tool_call_id")))):
+            known[0].done.append((known[1], _text_of(row)))
+    return said
 
 
-def _calls(intents: Sequence[Intent | None]) -> list[dict[str, Any]]:
-    """Return the arguments of the calls that do what is asked for; the list of jobs is read once."""
-    calls: list[dict[str, Any]] = []
-    for intent in intents:
+class _Reading:
+    """What the messages of a turn ask for, read in order: the next `calls`, and the `answers` if none were made.
+
+    A message is handled after those before it, so that a list shows what they did. Where it depends on a list
+    that was not read yet, the calls end with reading it. An answer of None: only a model could give one.
+    """
+
+    def __init__(self, said: Sequence[_Said], *, language: str, now: datetime) -> None:
+        self.calls: list[_Call] = []
+        self.answers: list[str | None] = []
+        self._language = language
+        self._now = now
+        self._listed: str | None = None  # the list as it is at this message
+        self._asked = False  # among the calls is one for a list, and none that changes it behind
+        self._waits = False  # for that list, with all that follows
+        begun = max((one.index for one in said if one.done), default=-1)
+        for one in said:
+            self._read(one, is_open=one.index > begun or (one.index == begun and not one.receipts))
+
+    def _read(self, one: _Said, *, is_open: bool) -> None:
+        self._listed = one.listed or self._listed
+        intent = _understand(one.text, now=self._now, language=self._language)
+        if isinstance(intent, NeedJobs) and self._listed is not None:
+            jobs = _jobs(self._listed)
+            intent = _understand(one.text, now=self._now, language=self._language, jobs=jobs)
+        self.answers.append(self._answer(one, intent, is_open=is_open))
+        if is_open and not self._waits:
+            self._plan(one, intent)
+        if one.receipts:
+            self._listed = None
+
+    def _plan(self, one: _Said, intent: Intent | None) -> None:
+        wanted: list[dict[str, Any]] = []
         match intent:
-            case Add():
-                calls.append({"action": "add", **intent.arguments})
             case ListJobs() | NeedJobs():
-                if {"action": "list"} not in calls:
-                    calls.append({"action": "list"})
+                if self._listed is None and not self._asked and not one.done:
+                    self.calls.append((one.index, {"action": "list"}))
+                    self._asked = True
+                self._waits = isinstance(intent, NeedJobs) and self._asked
+            case Add() if not one.done:
+                wanted = [{"action": "add", **intent.arguments}]
             case Remove():
-                calls += [{"action": "remove", "job_id": job_id} for job_id in intent.job_ids]
+                wanted = [{"action": "remove", "job_id": job_id} for job_id in intent.job_ids]
             case Pause():
-                calls += [{"action": "pause", "job_id": job_id} for job_id in intent.job_ids]
+                wanted = [{"action": "pause", "job_id": job_id} for job_id in intent.job_ids]
             case Resume():
-                calls += [{"action": "resume", "job_id": job_id} for job_id in intent.job_ids]
-    return calls
+                wanted = [{"action": "resume", "job_id": job_id} for job_id in intent.job_ids]
+        if wanted:
+            self.calls += [(one.index, arguments) for arguments in wanted]
+            self._listed, self._asked = None, False
 
-
-def _wants_list(intents: Sequence[Intent | None]) -> bool:
-    return any(isinstance(intent, ListJobs) for intent in intents)
+    def _answer(self, one: _Said, intent: Intent | None, *, is_open: bool) -> str | None:
+        """Return the words for one message; '' where a model's calls may have done it together with others."""
+        lines = one.receipts
+        if isinstance(intent, ListJobs) and self._listed is not None:
+            lines = [*lines, self._listed]
+        if not lines and intent is None:
+            return None
+        words = _words(intent, self._language)
+        if not lines and not words and is_open:
+            words = say(self._language, "offline.too_much", text=one.text)
+        return "\n".join([*lines, *filter(None, [words])])
 
 
 def _words(intent: Intent | None, language: str) -> str:
@@ -222,9 +270,6 @@ def _text_of(row: Message) -> str:
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
-def _listed_jobs(results: list[tuple[str, str]]) -> list[KnownJob] | None:
-    """Return the jobs of a list that was asked for in this exchange, None when there was none."""
-    lists = [text for action, text in results if action == "list"]
-    if not lists:
-        return None
-    return [KnownJob(id=match["id"], name="", text=match["title"]) for match in _JOB_LINE.finditer(lists[-1])]
+def _jobs(listed: str) -> list[KnownJob]:
+    """Return the jobs that a list shows."""
+    return [KnownJob(id=match["id"], name="", text=match["title"]) for match in _JOB_LINE.finditer(listed)]

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import JobsSection
+from bot.config import JobsSection, LimitsSection
+from bot.errors import ProviderError, ProviderErrorKind
+from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
 from tests.support.clock import FakeClock, instant
 from tests.support.engine import Rig, again, rig
+from tests.support.providers import ScriptedProvider
 from tests.support.tools import MadeTool
 
 
@@ -123,15 +126,7 @@ async def test_an_order_that_joins_the_turn_of_another_is_handled_and_both_are_c
     tmp_path: Path, clock: FakeClock
 ) -> None:
     async with rig(tmp_path, OfflineProvider(clock), clock=clock) as engine:
-        record_reply = engine.store.steps.record_reply
-        lines = ["remind me in 20 minutes to drink"]
-
-        async def meanwhile(*arguments: object) -> None:
-            if lines:
-                await engine.says(lines.pop())
-            await record_reply(*arguments)  # type: ignore[arg-type]
-
-        engine.store.steps.record_reply = meanwhile  # type: ignore[method-assign,assignment]
+        joins(engine, "remind me in 20 minutes to drink")
         answer = await engine.asks("remind me in 10 minutes to stretch")
         first, second = await engine.jobs()
         assert first.id in answer
@@ -159,6 +154,108 @@ async def test_a_list_is_shown_though_a_line_it_does_not_understand_joined_its_t
         answer = await engine.asks("what are my reminders")
         assert answer.splitlines()[0] == "Reminders and tasks:"
         assert job.id in answer
+
+
+def joins(engine: Rig, line: str) -> None:
+    """Let a line arrive while the next turn is at its first step."""
+    record_reply, lines = engine.store.steps.record_reply, [line]
+
+    async def meanwhile(*arguments: object) -> None:
+        if lines:
+            await engine.says(lines.pop())
+        await record_reply(*arguments)  # type: ignore[arg-type]
+
+    engine.store.steps.record_reply = meanwhile  # type: ignore[method-assign,assignment]
+
+
+async def waiting_lines(tmp_path: Path, clock: FakeClock, *lines: str) -> tuple[str, list[str]]:
+    """Return the one answer to lines that waited for a start, and the ids of the jobs there are then."""
+    async with rig(tmp_path, OfflineProvider(clock), clock=clock, start=["delivery"]) as engine:
+        for line in lines:
+            await engine.says(line)
+        setup = engine.setup
+    clock.advance(1)
+    async with again(setup) as engine:
+        (answer,) = await engine.texts_count(1)
+        return answer, [job.id for job in await engine.jobs()]
+
+
+NO_MODEL = "No model is set up"
+
+
+async def test_each_line_of_one_turn_is_answered_in_its_order(tmp_path: Path, clock: FakeClock) -> None:
+    answer, (mail,) = await waiting_lines(
+        tmp_path,
+        clock,
+        "hello",
+        "remind me in 10 minutes to stretch",
+        "every weekday at 9 check the mail",
+        "what are my reminders",
+        "cancel the stretch one",
+        "what are my reminders",
+        "cancel the dentist reminder",
+        "what is the capital of France?",
+    )
+    lines = answer.splitlines()
+    beginnings = [
+        NO_MODEL,
+        "Reminder set: “stretch”",
+        "Reminder set: “check the mail”",
+        "Reminders and tasks:",
+        "• stretch",
+        "• check the mail",
+        "Removed: “stretch”",
+        "Reminders and tasks:",
+        "• check the mail",
+        "I found no reminder like “dentist",
+        NO_MODEL,
+    ]
+    assert len(lines) == len(beginnings)
+    assert all(line.startswith(beginning) for line, beginning in zip(lines, beginnings, strict=True))
+    assert mail in lines[-3]
+
+
+async def test_lines_that_need_a_model_one_after_the_other_are_told_so_once(tmp_path: Path, clock: FakeClock) -> None:
+    answer, _ = await waiting_lines(tmp_path, clock, "hello", "are you there?")
+    assert answer.count(NO_MODEL) == 1
+
+
+async def test_equal_questions_side_by_side_share_one_answer(tmp_path: Path, clock: FakeClock) -> None:
+    answer, _ = await waiting_lines(tmp_path, clock, *["what are my reminders"] * 5)
+    assert answer == "No reminders or tasks in this chat."
+
+
+async def test_what_the_steps_of_a_turn_do_not_suffice_for_is_said(tmp_path: Path, clock: FakeClock) -> None:
+    count = LimitsSection().steps_per_turn
+    lines = [
+        f"{order} the dentist {number}" for number in range(count) for order in ("cancel", "remind me tomorrow of")
+    ]
+    answer, _ = await waiting_lines(tmp_path, clock, *lines)
+    said = answer.splitlines()
+    assert sum(line.startswith("Reminder set") for line in said) == count - 1
+    assert said[-1] == f"This was too much at once, and I did not get to it; please send it again: “{lines[-1]}”"
+
+
+async def test_a_question_that_joined_while_the_model_is_down_leaves_the_receipt_and_is_told_so(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    primary = ScriptedProvider(*[ProviderError(ProviderErrorKind.CONNECTION, "refused")] * 3)
+    provider = StandInProvider(
+        primary, OfflineProvider(clock, stands_in=True), notice=lambda language: f"notice in {language}", clock=clock
+    )
+    async with rig(tmp_path, provider, clock=clock) as engine:
+        joins(engine, "what is the capital of France?")
+        first, second, *_ = (await engine.asks("remind me in 10 minutes to stretch")).splitlines()
+        assert first.startswith("Reminder set: “stretch”")
+        assert second == "This needs the model, which cannot be reached now. Please ask again later."
+
+
+async def test_a_line_that_joined_a_turn_and_needs_a_model_is_told_so(tmp_path: Path, clock: FakeClock) -> None:
+    async with rig(tmp_path, OfflineProvider(clock), clock=clock) as engine:
+        joins(engine, "what is the capital of France?")
+        first, second = (await engine.asks("what are my reminders")).splitlines()
+        assert first == "No reminders or tasks in this chat."
+        assert second.startswith(NO_MODEL)
 
 
 async def test_without_the_tool_it_promises_nothing(tmp_path: Path, clock: FakeClock) -> None:
