@@ -209,6 +209,8 @@ class PromptScreen(Screen):
         out.print(_markdown(text) if event["kind"] in _MARKDOWN else Text(text))
         for path in event.get("files", ()):
             out.print(Text(f"file: {clean(path)}", style="cyan"))
+        for row in _button_rows(event):
+            out.print(Text(clean(row), style="cyan"))
         out.print()
         if reminder:
             out.bell()
@@ -258,9 +260,14 @@ def is_interactive() -> bool:
 
 def plain(event: Event) -> str:
     """Return a message without any formatting; control characters only where no terminal obeys them."""
-    files = "".join(f"\nfile: {path}" for path in event.get("files", ()))
-    text = f"{event['text']}{files}"
+    files = [f"file: {path}" for path in event.get("files", ())]
+    text = "\n".join([event["text"], *files, *_button_rows(event)])
     return clean(text) if _is_terminal(sys.stdout) else text
+
+
+def _button_rows(event: Event) -> list[str]:
+    """Return the buttons of a message in words, a line for each row; what one sends back is typed by hand here."""
+    return [" ".join(f"[{' '.join(label.split())}]" for label in row) for row in event.get("buttons", ())]
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

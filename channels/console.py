@@ -130,7 +130,7 @@ class ConsoleChannel(Channel):
             "text": message.text,
             "answers": message.answers,
             "files": [attachment.path for attachment in message.attachments],
-            "buttons": [button.label for row in message.buttons for button in row],
+            "buttons": [[button.label for button in row] for row in message.buttons],
         }
         try:
             self._push(event)

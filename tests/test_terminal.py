@@ -115,6 +115,16 @@ async def test_control_characters_of_a_message_are_not_obeyed(program: Program, 
         assert "before[2J[H after3Jend" in lines
 
 
+async def test_buttons_stand_below_their_message(program: Program, api: OpenAIApi) -> None:
+    message = {"content": "Sure?", "buttons": [["Yes", "No\x1b[2J"], ["Later"]]}
+    api.when("ask me", [Reply(tool_calls=[("message", message)]), Reply(text="")])
+    async with chat(program) as window:
+        await ask(window, "ask me")
+        lines = await window.until_shown("[Later]")
+        start = lines.index("Sure?")
+        assert lines[start : start + 3] == ["Sure?", "[Yes] [No[2J]", "[Later]"]
+
+
 async def test_ctrl_c_clears_the_line_then_says_how_to_end(program: Program) -> None:
     async with chat(program) as window:
         await window.type("never mind")

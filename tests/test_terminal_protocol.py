@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,12 @@ class Engine:
                 self.confirmed.append(event["shown"])
         return ids
 
-    async def message(self, outbox: int, text: str, *, answers: str = "") -> None:
+    async def message(
+        self, outbox: int, text: str, *, answers: str = "", buttons: Sequence[Sequence[str]] = ()
+    ) -> None:
         """Send a message."""
         event = {"event": "message", "outbox": outbox, "kind": "reply", "text": text, "answers": answers, "files": []}
-        await self._connection.send(event)
+        await self._connection.send({**event, "buttons": buttons})
 
     async def done(self, *lines: str, replied: bool) -> None:
         """Say that the turn of these lines is over."""
@@ -123,6 +125,18 @@ async def test_a_one_shot_ends_with_an_answer_that_names_a_line_of_the_same_turn
 
     result = await stage.once("hi", script)
     assert (result.code, result.out) == (0, "for both\n")
+
+
+@pytest.mark.parametrize("way", ["once", "piped"])
+async def test_buttons_are_shown_as_words_below_the_message(stage: Stage, way: str) -> None:
+    async def script(engine: Engine) -> None:
+        (line,) = await engine.lines(1)
+        await engine.message(1, "Sure?", answers=line, buttons=[["Yes", "No\n[x]"], ["Later"]])
+        await engine.done(line, replied=True)
+        await engine.until_gone()
+
+    result = await getattr(stage, way)("hi", script)
+    assert (result.code, result.out) == (0, "Sure?\n[Yes] [No [x]]\n[Later]\n")
 
 
 async def test_a_one_shot_shows_what_came_before_its_answer(stage: Stage) -> None:

@@ -217,18 +217,36 @@ class ChangeJournal:
         return left
 
     def _prune(self, chat: Path) -> None:
-        """Remove a chat's oldest changes beyond the limits; a prepared one is under way in another thread."""
+        """Remove a chat's oldest changes beyond the limits; a prepared one is under way in another thread.
+
+        What cannot be read or removed is logged and stays: a change that was carried out has not failed by it.
+        """
         oldest_us = self._clock.now_us() - KEPT_S * US_PER_S
         with self._pruning:
             kept, kept_bytes = 0, 0
-            for record in reversed(_records(chat)):
-                if record.state in {None, ChangeState.PREPARED}:
-                    continue
+            for record in reversed(_records_to_prune(chat)):
                 kept += 1
                 kept_bytes += record.size_bytes()
                 too_many = kept > 1 and (kept > KEPT_CHANGES or kept_bytes > KEPT_BYTES)
                 if too_many or record.at_us < oldest_us:
                     record.discard()
+
+
+def _records_to_prune(chat: Path) -> list[ChangeRecord]:
+    """Return a chat's records that no thread is at work on, oldest first, as far as they can be read."""
+    settled = []
+    try:
+        records = _records(chat)
+    except OSError as error:
+        _log.error("old changes not removed", chat=chat.name, reason=str(error))
+        return []
+    for record in records:
+        try:
+            if record.state not in {None, ChangeState.PREPARED}:
+                settled.append(record)
+        except OSError as error:
+            _log.error("old change not removed", chat=chat.name, change=record.folder.name, reason=error.strerror)
+    return settled
 
 
 def _records(chat: Path) -> list[ChangeRecord]:

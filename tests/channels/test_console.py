@@ -86,7 +86,7 @@ async def test_files_buttons_and_kind_come_with_the_message(console: ConsoleChan
     console.confirm(1)
     await sending
     assert (event["kind"], event["files"], event["buttons"]) == (
-        "reminder", ["shared/a.txt"], ["Done", "Later", "Never"],
+        "reminder", ["shared/a.txt"], [["Done", "Later"], ["Never"]],
     )  # fmt: skip
 
 

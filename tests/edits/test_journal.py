@@ -316,6 +316,26 @@ def test_kept_changes_are_bounded_in_age(desk: Desk) -> None:
     assert desk.records() == []
 
 
+def test_what_cannot_be_pruned_neither_fails_the_change_nor_keeps_the_others(desk: Desk, tmp_path: Path) -> None:
+    folder = tmp_path
+    while len(str(folder)) < os.pathconf("/", "PC_PATH_MAX") - 450:
+        folder /= "d" * 200
+    desk.folder = folder / ("e" * (os.pathconf("/", "PC_PATH_MAX") - 250 - len(str(folder))))
+    chat = desk.folder / desk.view.root.name
+    # A record's files there have paths that are too long; those of the change's own record have not.
+    chat.mkdir(parents=True)
+    unreadable = chat / ("z" * (os.pathconf("/", "PC_PATH_MAX") - 5 - len(str(chat))))
+    unreadable.mkdir()
+    desk.journal = ChangeJournal(desk.folder, desk.clock)
+    for number in range(KEPT_CHANGES + 3):
+        desk.clock.advance(1)
+        desk.carry_out({"a": f"text {number}"})
+    assert desk.texts()["a"] == f"text {KEPT_CHANGES + 2}"
+    assert len(desk.records()) == KEPT_CHANGES + 1  # and the one that cannot be read
+    desk.recover()
+    assert len(desk.records()) == KEPT_CHANGES + 1
+
+
 def test_one_chats_changes_do_not_push_out_anothers(desk: Desk) -> None:
     other = WorkspaceView.of(desk.workspace, "telegram:2")
     other.make_dirs()
