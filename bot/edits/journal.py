@@ -223,9 +223,8 @@ class ChangeJournal:
         """
         oldest_us = self._clock.now_us() - KEPT_S * US_PER_S
         with self._pruning:
-            kept, kept_bytes = 0, 0
-            for record in reversed(_records_to_prune(chat)):
-                kept += 1
+            kept_bytes = 0
+            for kept, record in enumerate(reversed(_records_to_prune(chat)), start=1):
                 kept_bytes += record.size_bytes()
                 too_many = kept > 1 and (kept > KEPT_CHANGES or kept_bytes > KEPT_BYTES)
                 if too_many or record.at_us < oldest_us:

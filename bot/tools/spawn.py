@@ -51,8 +51,8 @@ class SpawnTool(Tool):
 
     name = "spawn"
     description = (
-        "Start a background worker on a longer task and go on at once. It has the tools for files, commands, the web and "
-        "this chat's history, as far as the person may use them, but begins without knowing this conversation. "
+        "Start a background worker on a longer task and go on at once. It has the tools for files, commands, the web "
+        "and this chat's history, as far as the person may use them, but begins without knowing this conversation. "
         "Its result comes back to this chat by itself; tell the person that it has been started. Only with wait is "
         "the result the answer to this call."
     )
