@@ -60,6 +60,7 @@ class RunCliAppTool(Tool):
     _scopes = frozenset({"core", "subagent"})
     risk = Risk.EXECUTE
     replay = Replay.ONCE
+    needs = "a section [cli_apps.NAME]"
     name = "run_cli_app"
 
     def __init__(
