@@ -272,6 +272,7 @@ class Engine:
                 read_reminder=_read_reminder,
                 desk=JobDesk(self.config.jobs, delivers=delivers),
                 request_restart=lambda: self.stop(EXIT_RESTART),
+                end_programs=self.room.sessions.end_all,
                 model_name="offline" if llm.provider == "offline" else llm.model,
                 started_us=self.started_us,
             )

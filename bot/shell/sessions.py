@@ -306,6 +306,13 @@ class ExecSessions:
         """End the session with everything it started; its last output can still be read."""
         await self._end(session, SessionEnd.TERMINATED)
 
+    async def end_all(self, owner: str) -> int:
+        """End what runs in the background of a chat; returns how many programs that were."""
+        live = [session for session in self.of(owner) if session.live]
+        for session in live:
+            await self.terminate(session)
+        return len(live)
+
     async def end_idle(self) -> None:
         """End what its chat has not used for too long, and forget what ended so long ago."""
         oldest_s = self._clock.monotonic_s() - self._idle_s
