@@ -256,7 +256,8 @@ def _make_mount_points(view: WorkspaceView) -> None:
 def _without_ours(walls: Walls, programs: Sequence[Path], ours: Sequence[Path]) -> Walls:
     """Return the walls without a way to `ours`, the bot's own folders, through the configured ones.
 
-    What lies in ours is not bound: there the rules of the workspace hold. What contains ours has it covered.
+    What lies in ours is not bound: there the rules of the workspace hold. What contains ours has it covered, and the
+    folders on the way pinned: with another name for one of them, the next sandbox would have ours uncovered.
     """
     real = [folder.resolve() for folder in ours]
 
@@ -271,7 +272,13 @@ def _without_ours(walls: Walls, programs: Sequence[Path], ours: Sequence[Path]) 
         for own in real:
             with suppress(OSError, ValueError):  # missing, or not above it
                 found[folder / own.relative_to(folder.resolve())] = None
-    return replace(walls, read_only=read_only, writable=writable, hidden=tuple(found))
+    pinned = {
+        above: None
+        for own in found
+        for above in reversed(own.parents)
+        if any(folder in above.parents for folder in writable)
+    }
+    return replace(walls, read_only=read_only, writable=writable, hidden=tuple(found), pinned=tuple(pinned))
 
 
 def _kernel() -> tuple[int, ...]:
