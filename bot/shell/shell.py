@@ -56,6 +56,7 @@ class Shell:
         self._bwrap = bwrap
         self._limits = limits or ProcessLimits()
         self._detection: asyncio.Task[Detection] | None = None
+        self._starting = asyncio.Lock()
         self._running: set[Process] = set()
         self._closed = False
 
@@ -178,10 +179,12 @@ class Shell:
             LaunchRefused: the bot is shutting down.
             OSError: the machine has no process or descriptor left.
         """
-        if self._closed:
-            raise LaunchRefused("The bot is shutting down.", is_wall=False)
-        process = await Process.start(launch, terminal=terminal, on_end=self._running.discard)
-        self._running.add(process)
+        # One after the other: making a process holds up the loop for some 20 ms, a crowd of them at once for seconds.
+        async with self._starting:
+            if self._closed:
+                raise LaunchRefused("The bot is shutting down.", is_wall=False)
+            process = await Process.start(launch, terminal=terminal, on_end=self._running.discard)
+            self._running.add(process)
         if self._closed:
             process.let_go()
         return process

@@ -121,6 +121,19 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path, section: ExecSec
         assert open_descriptors() == before
 
 
+async def test_a_crowd_of_commands_is_started_with_time_for_others_in_between(tmp_path: Path) -> None:
+    async with commands(tmp_path, UNSANDBOXED) as desk:
+        launch = await desk.shell.prepare(OWNER, ["sleep", "4321"])
+        starts = [asyncio.create_task(desk.shell.start(launch)) for _ in range(20)]
+        most, before = 0, 0
+        while before < len(starts):
+            await asyncio.sleep(0)
+            now = len(psutil.Process().children())
+            most, before = max(most, now - before), now
+        await asyncio.gather(*starts)
+        assert most <= 2  # made in one turn of the loop
+
+
 @both_modes
 async def test_signals_are_told_as_shells_do(tmp_path: Path, section: ExecSection) -> None:
     async with commands(tmp_path, section) as desk:
