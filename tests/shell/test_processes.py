@@ -217,6 +217,13 @@ async def test_a_signal_for_the_warden_ends_all_of_it(tmp_path: Path, section: E
         await rope.released()
 
 
+async def test_a_command_that_stops_its_warden_is_ended_all_the_same(tmp_path: Path) -> None:
+    async with commands(tmp_path, UNSANDBOXED) as desk:
+        result = await desk.run("kill -STOP $PPID; exec sleep 4321", timeout=1)
+        assert "exit code 255" in result
+        assert "took longer" not in result
+
+
 @both_modes
 async def test_a_program_that_is_not_there_is_told(tmp_path: Path, section: ExecSection) -> None:
     async with commands(tmp_path, section) as desk:
