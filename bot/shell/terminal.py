@@ -12,7 +12,6 @@ import os
 import struct
 import termios
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from bot.shell.output import HeadTail
@@ -24,8 +23,6 @@ _READ_BYTES = 64 * 1024  # the kernel gives at most 4 KiB of a terminal at a tim
 _READS_A_BURST = 4  # each may wait for a thread that is at work: 5 ms
 _PAUSE_S = 0.0025  # after a burst: a program that writes without end gets some 6 MB/s, and the loop its time
 _DRAIN_BYTES = 4 * 1024 * 1024
-_INTERRUPTS = (b"\x03", b"\x1c", b"\x1a")  # INTR, QUIT and SUSP as they are set unless a program changes that
-_TIOCGPTPEER = 0x5441  # include/uapi/asm-generic/ioctls.h of Linux 6.1, since 4.13
 
 
 class InputFullError(Exception):
@@ -94,15 +91,11 @@ class Terminal:
     def write(self, data: bytes) -> None:
         """Send input, in order; what does not fit into the kernel's buffer follows when the program reads.
 
-        Alone, the key that interrupts a program takes the place of input that waits: behind it, it would never arrive.
-
         Raises:
             InputFullError: more than `MAX_UNWRITTEN_BYTES` would wait; nothing of `data` was sent.
         """
         if self._fd < 0 or not data:
             return
-        if self._unwritten and data in _INTERRUPTS:
-            self._flush_input()
         if len(self._unwritten) + len(data) > MAX_UNWRITTEN_BYTES:
             raise InputFullError(f"the program has not read {len(self._unwritten):,} bytes that it was sent before")
         had_some = bool(self._unwritten)
@@ -111,18 +104,6 @@ class Terminal:
             self._write_some()
             if self._unwritten:
                 self._loop.add_writer(self._fd, self._write_some)
-
-    def _flush_input(self) -> None:
-        """Drop what the program has not read, as the terminal itself does at an interrupt (termios(3), NOFLSH)."""
-        self._unwritten.clear()
-        self._loop.remove_writer(self._fd)
-        with suppress(OSError):  # an old kernel, or nobody at the other end: the key waits its turn
-            peer = fcntl.ioctl(self._fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-            try:
-                termios.tcflush(self._fd, termios.TCOFLUSH)
-                termios.tcflush(peer, termios.TCIFLUSH)
-            finally:
-                os.close(peer)
 
     def _write_some(self) -> None:
         while self._unwritten:

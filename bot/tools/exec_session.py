@@ -114,7 +114,7 @@ class ExecSessionTool(Tool):
     text, the first and last part if that is too long; after the end it is told once and the session is gone.
     Limits: 8 live sessions of all chats; one that its chat does not use for 30 min is ended; a chat sees its own only,
     also commands that `exec` left in the background; 64 KiB of input may wait for a program to read it, and a terminal
-    in line mode takes lines of at most 4,095 bytes; ctrl-c sent alone drops what was not read.
+    in line mode takes lines of at most 4,095 bytes.
     Errors: no such session, too many sessions, unknown key, bad pattern, input that the program does not read.
     Refused: as `exec`.
     """
