@@ -206,10 +206,12 @@ class ExecSession:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + limit_s
         while True:
+            # What came while the look before was going on still counts, but a program may write without end.
+            is_last = loop.time() >= until_s
             bell, live = self._bell, self.live
             if self._program is not None and await asyncio.to_thread(_look, self._program.output.copy(), found):
                 return True
-            if not live or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
+            if not live or is_last or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
                 return False
             await asyncio.sleep(_SEARCH_PAUSE_S)
 
