@@ -51,6 +51,9 @@ if [ -z "$root" ] && ! id -u "$user" >/dev/null 2>&1; then
     useradd --system --user-group --home-dir /var/lib/dutiful --no-create-home --shell /usr/sbin/nologin "$user"
 fi
 
+command -v bwrap >/dev/null 2>&1 ||
+    echo "Without bubblewrap the tools that run commands stay off (Debian: apt-get install bubblewrap)."
+
 umask 022
 mkdir -p "$prefix" "$etc" "$(dirname -- "$unit")"
 [ -x "$prefix/venv/bin/python" ] || "$python" -m venv "$prefix/venv"

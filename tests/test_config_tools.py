@@ -117,7 +117,11 @@ def test_an_apps_command_is_a_list_or_a_line(tmp_path: Path, line: str, command:
         ("[cli_apps.a]\ncommand = ''", "cli_apps.a: command must name a program"),
         (
             "[cli_apps.a]\ncommand = 'x'\narguments = ['(']",
-            "cli_apps.a: arguments: '(' is not a regular expression: missing ), unterminated subpattern at position 0",
+            "cli_apps.a: arguments: '(' is not a regular expression of RE2: missing ): (",
+        ),
+        (
+            "[cli_apps.a]\ncommand = 'x'\narguments = ['(?=a)a']",
+            "cli_apps.a: arguments: '(?=a)a' is not a regular expression of RE2: invalid perl operator: (?=",
         ),
     ],
 )

@@ -51,11 +51,12 @@ _OWN = frozenset({"remove", "pause"})  # what a job's own turn may do to its job
     }
 )
 class CronTool(Tool):
-    """Keep reminders and tasks of this chat.
+    """Sets, lists, changes and removes reminders and scheduled tasks of this chat.
 
     Parameters: action; for add kind, text and exactly one of at, in_seconds, every_seconds, cron_expr, and the
     optional fields; for the others job_id. Result: a receipt with id, next time, date, year and zone, stored
-    before it is given. Errors name the bad field and the current local time.
+    before it is given. Errors: a bad field, a past time or an unknown zone, each
+    with the current local time; too many jobs. Refused: another chat's job, or in a group another person's.
     """
 
     name = "cron"

@@ -45,7 +45,13 @@ _CHATS = "chats"  # stands for the other chats' folders at the top of an owner's
     )
 )
 class ListDirTool(Tool):
-    """Lists one folder of the chat."""
+    """Lists one folder of the chat.
+
+    Parameters: path (default "."), recursive, max_entries (1 to 2,000; default 200). What .gitignore excludes and
+    folders such as node_modules are left out, unless they are named by path. Limits: 10 seconds, links are not
+    followed. Result: folders first, then files with their sizes; the total when not all are shown. Errors: a folder
+    that is missing, a file. Refused: a folder outside of this chat's files.
+    """
 
     _scopes = frozenset({"core", "subagent", "memory"})
     risk = Risk.READ

@@ -49,7 +49,7 @@ MEDIA_LIMIT_BYTES = 50 * 1024 * 1024  # the largest upload Telegram's Bot API ta
     }
 )
 class MessageTool(Tool):
-    """Send a message.
+    """Sends a message of its own, to this chat or another one, with files or buttons.
 
     Parameters: content (at most 40,000 characters), media (at most 10 workspace paths, 50 MiB each), buttons,
     reply_to, channel, chat_id, thread_id, progress. Result: "queued" with the outbox id. Errors: unknown

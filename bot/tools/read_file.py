@@ -53,12 +53,12 @@ _Found = tuple[ToolResult | OpenDocument, bytes]  # what is there, and its diges
     )
 )
 class ReadFileTool(Tool):
-    """Reads one file of the chat.
+    """Reads one file of the chat: text, PDF and office documents, pictures.
 
     Parameters: path; offset, the first line from 1; limit, how many lines (2,000); pages of a PDF or slides of a
     PowerPoint file, such as "1-3,7" (all); force, to get an unchanged part again.
 
-    Text comes as numbered lines, at most 128,000 characters of them, with a last line that tells the range, the
+    Result: text comes as numbered lines, at most 128,000 characters of them, with a last line that tells the range, the
     total, how to go on, and the encoding if it is not UTF-8. PDF, docx, xlsx and pptx come as their text, with a
     line before each page, sheet or slide; of documents the last line tells which of them. PNG, JPEG, GIF and WebP
     up to 8 MiB come as an image. The same part of an unchanged file answers "unchanged" within a session.

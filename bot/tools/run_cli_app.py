@@ -53,8 +53,8 @@ class RunCliAppTool(Tool):
     section's `arguments` rules in full, if it has any), timeout (1-600 s; default the section's, else `[tools.exec]
     timeout_s`). No shell reads anything. The program is looked for in `[tools.exec] path`, then the system;
     one named by its whole path may lie elsewhere: its folder (not what lies beside that) is readable for it.
-    Result, limits and errors as `exec` with 10,000 characters of output; also errors: no such app (lists those there
-    are), an argument that no rule allows (says the rules). Only there when an app is declared.
+    Limits: those of `exec`, with 10,000 characters of output. Result: as `exec`. Errors: as `exec`; no such app (lists
+    those there are), an argument that no rule allows (says the rules). Only there when an app is declared.
     """
 
     _scopes = frozenset({"core", "subagent"})
@@ -136,7 +136,7 @@ def _about(app: CliAppSection) -> str:
 
 
 def _rules_problem(app: CliAppSection, args: Sequence[str]) -> str:
-    """Return which argument no rule allows, or which rule cannot be used; '' if all is well."""
+    """Return which argument no rule allows; '' if all is well."""
     if app.arguments is None or not args:
         return ""
     if not app.arguments:
@@ -144,17 +144,7 @@ def _rules_problem(app: CliAppSection, args: Sequence[str]) -> str:
     # Late: 25 ms, and most installations have no rules. Linear in its input, which a model writes.
     import re2
 
-    options = re2.Options()
-    options.log_errors = False
-    rules = []
-    for pattern in app.arguments:
-        try:
-            rules.append(re2.compile(pattern, options))
-        except re2.error:
-            return (
-                f"the rule {pattern!r} in its configuration uses what RE2 does not have, such as (?=...) or \\1; "
-                "an operator has to write it differently"
-            )
+    rules = [re2.compile(pattern) for pattern in app.arguments]  # each was compiled when the configuration was read
     for position, argument in enumerate(args, 1):
         if not any(rule.fullmatch(argument) for rule in rules):
             return (

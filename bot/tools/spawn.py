@@ -41,7 +41,7 @@ _COMMIT_S = 30.0  # what the call may take beside the wait
     }
 )
 class SpawnTool(Tool):
-    """Start a background subagent.
+    """Starts a background subagent whose result comes back to this chat.
 
     Parameters: task (at most 20,000 characters), label, wait. Result: the subagent's id at once; its outcome comes
     back later as a message of its own. With wait, the outcome itself, unless it takes longer than 600 s. Errors:

@@ -19,7 +19,7 @@ import orjson
 
 from bot import __version__
 from bot.security.network import BadUrl, Network, NetworkGuard, NetworkRefused, parse_target
-from bot.web.errors import TooManyRedirects, WebError, WebTimeout
+from bot.web.errors import NoConnection, TooManyRedirects, WebError, WebTimeout
 from bot.web.resolver import Resolver, SystemResolver
 from bot.web.wire import Answer, Request
 
@@ -27,6 +27,9 @@ MAX_BYTES = 10 * 1024 * 1024
 """Largest answer, as sent and again as unpacked (design 7)."""
 
 MAX_REDIRECTS = 5
+SILENCE_LIMIT_S = 20.0
+"""How long a server may be silent before and between the pieces of its answer, unless the caller says otherwise."""
+
 REQUEST_LIMIT_S = 30.0
 """How long a request may take with all its redirects, unless the caller says otherwise."""
 
@@ -57,6 +60,7 @@ class GuardedClient:
         body: bytes | None = None,
         max_bytes: int = MAX_BYTES,
         timeout_s: float = REQUEST_LIMIT_S,
+        silence_s: float = SILENCE_LIMIT_S,
         trusted: bool = False,
         proxy: str | None = None,
     ) -> Answer:
@@ -68,7 +72,8 @@ class GuardedClient:
         Raises:
             BadUrl: this or a redirect's URL has no meaning.
             NetworkRefused: the guard refuses this or a redirect's target; nothing was sent to it.
-            WebTimeout: `timeout_s` has passed.
+            WebTimeout: `timeout_s` has passed, or `silence_s` without a byte.
+            NoConnection: nobody could be reached.
             WebTooLarge: more than `max_bytes`, as sent or unpacked.
             TooManyRedirects: more than 5.
             WebError: anything else that ended the exchange.
@@ -82,7 +87,7 @@ class GuardedClient:
             sent.setdefault("content-type", "application/json")
         if trusted and target.login is not None:
             sent.setdefault("authorization", _basic(*target.login))
-        request = Request(method=method, target=target, headers=sent, body=body, proxy=proxy)
+        request = Request(method=method, target=target, headers=sent, body=body, proxy=proxy, silence_s=silence_s)
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._follow(request, trusted=trusted, max_bytes=max_bytes)
@@ -115,7 +120,7 @@ class GuardedClient:
         except TimeoutError:
             raise WebTimeout(f"the name {at.host} could not be looked up in time") from None
         except (OSError, ValueError):
-            raise WebError(f"the name {at.host} could not be looked up", retryable=True) from None
+            raise NoConnection(f"the name {at.host} could not be looked up") from None
         if not parsed:
             raise WebError(f"the name {at.host} has no address")
         for address in parsed:

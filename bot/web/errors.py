@@ -13,6 +13,13 @@ class WebError(DutifulError):
         self.retryable = retryable
 
 
+class NoConnection(WebError):
+    """Nobody was reached: nothing has been sent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, retryable=True)
+
+
 class WebTimeout(WebError):
     """It took longer than allowed."""
 

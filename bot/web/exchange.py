@@ -17,14 +17,13 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from bot.web.body import ACCEPT_ENCODING, read_body
-from bot.web.errors import WebError, WebTimeout, WebTooLarge
+from bot.web.errors import NoConnection, WebError, WebTimeout, WebTooLarge
 from bot.web.wire import Answer, Request
 
 ERROR_BYTES = 64 * 1024
 """How much is read of the page that explains an HTTP error."""
 
 _CONNECT_LIMIT_S = 10.0
-_SILENCE_LIMIT_S = 20.0  # between two pieces of an answer
 _LINE_BYTES = 16 * 1024
 _HEADERS = 128
 
@@ -58,7 +57,7 @@ async def _exchange(request: Request, addresses: Sequence[str], *, max_bytes: in
         max_line_size=_LINE_BYTES,
         max_field_size=_LINE_BYTES,
         max_headers=_HEADERS,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT_S, sock_read=_SILENCE_LIMIT_S),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT_S, sock_read=request.silence_s),
     ) as session:
         sent = {**request.headers, "accept-encoding": ACCEPT_ENCODING}
         async with session.request(
@@ -141,11 +140,11 @@ def _as_web_error(host: str, exc: Exception) -> WebError:
     if isinstance(exc, (aiohttp.ClientSSLError, ssl.SSLError)):
         return WebError(f"no secure connection to {host}: its certificate or protocol is not accepted")
     if isinstance(exc, aiohttp.ClientProxyConnectionError):
-        return WebError("the proxy cannot be reached", retryable=True)
+        return NoConnection("the proxy cannot be reached")
     if isinstance(exc, aiohttp.ClientHttpProxyError):
         return WebError(f"the proxy refuses the connection (status {exc.status})")
     if isinstance(exc, aiohttp.ClientConnectorError):
-        return WebError(f"no connection to {host}", retryable=True)
+        return NoConnection(f"no connection to {host}")
     if isinstance(exc, (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)):
         return WebError(f"{host} ended the connection before the answer's end", retryable=True)
     if isinstance(exc, aiohttp.ClientResponseError):

@@ -13,10 +13,14 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request as it goes out: `headers` with lower-case names, `body` None for none."""
+    """One request as it goes out: `headers` with lower-case names, `body` None for none.
+
+    `silence_s` is how long nothing may come before and between the pieces of the answer.
+    """
 
     method: str
     target: Target
+    silence_s: float
     headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)
