@@ -40,7 +40,7 @@ _WALK = (
 )  # fmt: skip
 _CAREFUL = ("--no-ignore-vcs", "--max-filesize=100M")
 _ROWS = (
-    "--null", "--no-heading", "--with-filename", "--line-number", "--no-context-separator",
+    "--null", "--with-filename", "--line-number", "--no-context-separator",
     f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview",
 )  # fmt: skip
 _SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
@@ -131,7 +131,7 @@ class Search:
         """
         with _opened(self.view, path) as place:
             if place.is_guarded:
-                what = [*_ROWS, *window.arguments(), *pattern.arguments()]
+                what = [*_ROWS, "--heading", *window.arguments(), *pattern.arguments()]
                 lines, ended, is_careful = self._walk(place, filters, what, AllLines)
                 if not lines.is_full:
                     files = lines.files()
@@ -195,7 +195,14 @@ class Search:
             if not readers:
                 return []
             most = max(reader.wanted.skip + reader.wanted.limit for reader in readers.values())
-            options = (*_ROWS, "--text", f"--max-count={most}", *window.arguments(), *pattern.arguments())
+            options = (
+                *_ROWS,
+                "--no-heading",
+                "--text",
+                f"--max-count={most}",
+                *window.arguments(),
+                *pattern.arguments(),
+            )
             command = Command(
                 arguments=(*_QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
                 folders=() if folder is None else (folder,),
