@@ -33,6 +33,7 @@ _PAUSE_S = 0.001
 _ERRORS_BYTES = 16 * 1024
 _ADDRESS_BYTES = 4 << 30  # most of it is never touched
 _MEMORY_BYTES = 1 << 30  # the longest line of a tree decides what it wants
+_NICENESS = 5  # many searches at once must leave the loop its share of the processor
 _LOOK_S = 0.5
 _STUCK_LOOKS = 4  # in a row at which nothing of it moved
 _LOOK = os.O_PATH | os.O_CLOEXEC
@@ -164,6 +165,8 @@ class _Child:
         finally:
             os.close(output)
             os.close(errors)
+        with suppress(ProcessLookupError):  # over already
+            os.setpriority(os.PRIO_PGRP, self._pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)
         limits = {
             resource.RLIMIT_CPU: cpu_s * (os.cpu_count() or 1),
             resource.RLIMIT_AS: _ADDRESS_BYTES,
