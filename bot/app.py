@@ -222,6 +222,7 @@ class Engine:
                 policy=self.policy,
                 limits=limits,
                 settings=self.room.settings,
+                waits=self.room.waits,
                 governor_limits=GovernorLimits(
                     context_window_tokens=config.llm.context_window_tokens,
                     max_output_tokens=output_limit_tokens(
@@ -232,7 +233,7 @@ class Engine:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(lambda request: self.room.files.view(request).root),
+                offload=offload_to(self.room.files.view),
                 max_output_tokens=config.llm.max_output_tokens,
                 images=ImageStore(config.bot.data_dir / "media"),
                 model=config.llm.model,

@@ -97,8 +97,13 @@ class Turns(Protocol):
 class Steps(Protocol):
     """What happens inside a turn, recorded so that a crash is a pause."""
 
-    async def record_reply(self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall]) -> None:
-        """Store new history rows, the last one being a reply that asks for `calls`."""
+    async def record_reply(
+        self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall], results: Sequence[CallResult] = ()
+    ) -> None:
+        """Store new history rows, the last one being a reply that asks for `calls`.
+
+        `results` are those of calls that will not be run: why they cannot be used may not be known after a crash.
+        """
 
     async def start_call(self, turn: Turn, call_id: str) -> None:
         """Mark a `once` call as started, before it can have an effect."""
@@ -289,6 +294,9 @@ class Unit(Protocol):
 
     def count_subagents(self, address: Address) -> int:
         """Return how many subagents of a chat are still running."""
+
+    def withdraw_subagents(self, address: Address) -> int:
+        """Interrupt the subagents of an address, its thread included, that have not begun; returns how many."""
 
     def current_goal(self, session_id: int) -> Goal | None:
         """See `Goals.current`."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 import channels
 from bot.clock import Clock
-from bot.config import Config
+from bot.config import Config, UnusedSection, may_be_plugin_section
 from bot.interfaces import Channel, Provider
 from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
@@ -36,8 +36,11 @@ def channel_classes() -> Mapping[str, type[Channel]]:
 
 def config_sections() -> dict[str, type[BaseModel]]:
     """Return the config sections of the channels and of the tools that have one of their own, for the loader."""
-    tools = ToolLoader().config_sections()
-    return tools | {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
+    loader = ToolLoader()
+    tools = loader.config_sections()
+    # A plugin that does not load must not stop the start by the section that is there for it.
+    unused = {name: UnusedSection for name in loader.failures if may_be_plugin_section(name)}
+    return unused | tools | {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
 
 
 def build_provider(config: Config, clock: Clock) -> Provider:

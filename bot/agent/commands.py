@@ -117,17 +117,16 @@ class Commands:
         language = request.language
 
         def work(unit: Unit) -> CallResult:
-            goal = unit.current_goal(turn.session_id)
-            if goal is None:
-                return CallResult(call_id=_CALL_ID, text="")
-            unit.save_goal(replace(goal, state=GoalState.STOPPED))
-            return CallResult(call_id=_CALL_ID, text=say(language, "goal.stopped", title=goal.title))
+            lines = [say(language, "stopped")] if unit.withdraw_subagents(request.address) else []
+            if (goal := unit.current_goal(turn.session_id)) is not None:
+                unit.save_goal(replace(goal, state=GoalState.STOPPED))
+                lines.append(say(language, "goal.stopped", title=goal.title))
+            return CallResult(call_id=_CALL_ID, text="\n".join(lines))
 
-        # The goal first: its next turn must not begin once the running one is stopped.
-        closed = (await self._context.store.steps.once(turn, _CALL_ID, work)).text
-        stopped = self._context.control.stop(request.address)
-        lines = [say(language, "stopped")] if stopped else []
-        lines += [closed] if closed else []
+        # What is queued first: it must not begin once the running turn is stopped.
+        lines = (await self._context.store.steps.once(turn, _CALL_ID, work)).text.splitlines()
+        if self._context.control.stop(request.address) and say(language, "stopped") not in lines:
+            lines.insert(0, say(language, "stopped"))
         return CommandResult(text="\n".join(lines) or say(language, "nothing_to_stop"))
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import os
 from collections.abc import Sequence
@@ -67,8 +66,10 @@ class ImageStore:
                 partial = path.with_suffix(".partial")
                 partial.write_bytes(picture)
                 partial.replace(path)
-        except (OSError, binascii.Error) as exc:
-            return {"type": "text", "text": f"[the picture could not be kept: {exc}]"}
+        except OSError as exc:
+            return {"type": "text", "text": f"[the picture could not be kept: {exc.strerror}]"}
+        except ValueError:  # binascii.Error is one, and so is text that is not ASCII
+            return {"type": "text", "text": "[the picture could not be kept: it is not valid base64]"}
         return {"type": "image_url", "image_url": {"url": path.absolute().as_uri()}}
 
 

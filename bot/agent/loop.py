@@ -28,7 +28,9 @@ from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
 from bot.messages import Address, InboundMessage, Origin, Role
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
+from bot.toolkit.base import Tool
 from bot.toolkit.context import RequestContext
+from bot.toolkit.results import failure_text
 
 MAX_ATTEMPTS = 3
 """Claims after which a turn is buried instead of tried again (design, G1)."""
@@ -150,8 +152,10 @@ class AgentLoop:
                 renewal.cancel()
 
     def _room(self) -> int:
-        """Return how many more turns may begin."""
-        return self._settings.limits.turns_at_once - self.running()
+        """Return how many more turns may begin; those that wait for a subagent leave it their place."""
+        waits = self._runner.parts.waits
+        waiting = sum(item.turn.id in waits for item in self._running.values())
+        return self._settings.limits.turns_at_once - self.running() + waiting
 
     def _start(self, group: asyncio.TaskGroup, turn: Turn) -> None:
         task = group.create_task(self._turn(turn), name=f"turn {turn.id}")
@@ -358,11 +362,18 @@ class AgentLoop:
         names = []
         for name in self._runner.parts.registry.tool_names:
             tool = self._runner.parts.registry.get(name)
-            if tool is None or tool.unavailable or request.scope not in tool._scopes:  # noqa: SLF001 - a contract
-                continue
-            if not self._policy.refusal(request.role, request.chat_type, tool.risk):
+            if tool is not None and self._has(tool, request):
                 names.append(name)
         return frozenset(names)
+
+    def _has(self, tool: Tool, request: RequestContext) -> bool:
+        try:
+            if tool.unavailable or request.scope not in tool._scopes:  # noqa: SLF001 - a contract
+                return False
+            return not self._policy.refusal(request.role, request.chat_type, tool.risk)
+        except Exception as exc:  # noqa: BLE001 - a plugin's own code: one tool less, and the turn goes on
+            _log.error("tool left out of a turn", tool=type(tool).__name__, error=failure_text(exc))
+            return False
 
     def _is_stale(self, turn: Turn) -> bool:
         """Say whether the message waited so long that acting on it would surprise its sender."""

@@ -8,8 +8,9 @@ valid is the registry's.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import orjson
 
@@ -22,6 +23,8 @@ from bot.interfaces import ModelReply, ModelRequest
 from bot.log import get_logger
 from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
+from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
+from bot.toolkit.arguments import coerce
 from bot.toolkit.calls import with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
@@ -223,9 +226,11 @@ class _Run:
         row = _assistant_row(reply.text, reply, calls)
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
-        await self._parts.steps.record_reply(self._outcome.turn, rows, calls)
+        prepared = [self._calls.prepare(call, reply.finish_reason) for call in calls]
+        known = await self._calls.known_results(prepared)
+        await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
         self._messages.append(row)
-        await self._carry_out([self._calls.prepare(call, reply.finish_reason) for call in calls])
+        await self._carry_out(prepared)
 
     async def _carry_out(self, prepared: list[PreparedCall]) -> None:
         self._messages += await self._calls.carry_out(prepared)
@@ -262,22 +267,44 @@ def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ())
 
 
 def _valid_json(call: ToolCall) -> str:
-    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON."""
+    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON.
+
+    What had to be mended is replayed as it was understood, so that the model sees what it did; the rest as {}.
+    """
     try:
-        return call.arguments if isinstance(orjson.loads(call.arguments), dict) else "{}"
+        if isinstance(orjson.loads(call.arguments), dict):
+            return call.arguments
     except orjson.JSONDecodeError:
+        pass
+    try:
+        understood = json.dumps(coerce(call.arguments, lambda _: True), allow_nan=False)
+        orjson.loads(understood)
+    except (ValueError, RecursionError):  # ArgumentsError is one; so are NaN, and half of a character
         return "{}"
+    return understood
 
 
-def offload_to(workspace_folder: Callable[[RequestContext], Path]) -> Offload:
-    """Return a writer that keeps full tool output in the chat's folder, named by its content."""
+def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:
+    """Return a writer that keeps full tool output in the chat's folder, named by its content.
+
+    The folder is the chat's to change, so it is written like any other of its files: through no link out of it.
+    """
 
     def write(request: RequestContext, digest: str, text: str) -> str:
-        folder = workspace_folder(request) / "tool-output"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / f"{digest[:32]}.txt"
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-        return f"tool-output/{path.name}"
+        path, data = f"tool-output/{digest[:32]}.txt", text.encode("utf-8", "replace")
+        try:
+            with view_of(request).slot(path, make_parents=True) as slot:
+                if not _is_kept(slot, data):
+                    slot.replace(data)
+        except PathRefused as error:
+            raise OSError(str(error)) from None
+        return path
 
     return write
+
+
+def _is_kept(slot: FileSlot, data: bytes) -> bool:
+    try:
+        return slot.identity(limit_bytes=len(data)).sha256 == hashlib.sha256(data).digest()
+    except (PathMissing, FileTooLarge):
+        return False

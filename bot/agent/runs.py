@@ -18,6 +18,7 @@ from bot.records import Message, QueuedMessage, Turn
 from bot.toolkit.context import RequestContext
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.settings import RuntimeSettings
+from bot.toolkit.waits import WaitingTurns
 
 Offload = Callable[[RequestContext, str, str], str]
 """Keeps a tool's full output (request, digest, text) where `read_file` finds it; returns the path to say."""
@@ -37,6 +38,7 @@ class RunnerParts:
     governor_limits: GovernorLimits
     offload: Offload
     images: ImageStore
+    waits: WaitingTurns
     max_output_tokens: int | None = None
     model: str = ""
 

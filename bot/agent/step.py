@@ -7,12 +7,11 @@ runner's part; whether a call is valid is the registry's.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import orjson
+from typing import Any, TypeVar
 
 from bot.agent.runs import RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.faults import fault_point
@@ -21,7 +20,7 @@ from bot.messages import Replay, ToolCall
 from bot.records import CallRecord, CallResult, CallState, Message
 from bot.toolkit.base import Tool, ToolResult
 from bot.toolkit.context import set_call_id
-from bot.toolkit.results import ADVICE
+from bot.toolkit.results import ADVICE, failure_text
 
 _REPEAT_LIMIT = 3  # equal call with equal result this often: stopped (tools.md 1)
 _BROKEN_LIMIT = 3  # steps in a row without one usable call
@@ -31,6 +30,10 @@ _INTERRUPTED = (
     "This call was interrupted when the process stopped; it may or may not have taken effect. "
     "Check before you do it again, and tell the person if you cannot."
 )
+
+_NOT_AGAIN = f"Not run: this very call gave the very same result {_REPEAT_LIMIT} times in this turn."
+
+T = TypeVar("T")
 
 _log = get_logger(__name__)
 
@@ -44,16 +47,22 @@ class PreparedCall:
     params: dict[str, Any] = field(default_factory=dict)
     result: ToolResult | None = None
     recorded: bool = False
+    repeats: int = 0  # equal calls with equal results in this run, this one included
+    # What the tool says of itself, read once: a plugin's properties are its own code.
+    concurrency_safe: bool = False
+    replay: Replay = Replay.ONCE
+    repeatable: bool = False
+    concludes: bool = False
 
     @property
     def concurrent(self) -> bool:
         """Whether it may run beside its neighbours, or need not run at all."""
-        return self.result is not None or (self.tool is not None and self.tool.concurrency_safe)
+        return self.result is not None or self.concurrency_safe
 
     @property
     def ends_turn(self) -> bool:
         """Whether it succeeded and nothing is left to say."""
-        return self.tool is not None and self.tool.ends_turn and self.result is not None and not self.result.is_error
+        return self.concludes and self.result is not None and not self.result.is_error
 
     @property
     def usable(self) -> bool:
@@ -80,7 +89,8 @@ class StepCalls:
         self._spec = spec
         self._outcome = outcome
         self._view = parts.registry.subset(spec.tools)
-        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._seen: Counter[tuple[str, int, int]] = Counter()
+        self._repeated: Counter[tuple[str, int]] = Counter()  # the same by call, for its most frequent result
         self._refused: Counter[tuple[str, str]] = Counter()
         self._broken = 0
 
@@ -97,6 +107,13 @@ class StepCalls:
 
     def prepare(self, call: ToolCall, finish_reason: str) -> PreparedCall:
         """Check a call: does it exist in this turn, are its arguments valid, may this sender do it."""
+        try:
+            return self._prepare(call, finish_reason)
+        except Exception as exc:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
+            text = f"Error: Tool '{call.name}' cannot be used: {failure_text(exc)}"
+            return PreparedCall(call=call, result=ToolResult.error(f"{text}\n\n{ADVICE}"))
+
+    def _prepare(self, call: ToolCall, finish_reason: str) -> PreparedCall:
         spec, parts = self._spec, self._parts
         if call.name in parts.registry and call.name not in spec.tools:
             known = parts.registry.get(call.name)
@@ -107,10 +124,28 @@ class StepCalls:
             return PreparedCall(call=call, result=ToolResult.error(f"{error}\n\n{ADVICE}"))
         refusal = parts.policy.refusal(spec.request.role, spec.request.chat_type, tool.risk_for(params))
         if refusal:
-            return PreparedCall(
-                call=call, tool=tool, params=params, result=ToolResult.refused(f"{call.name}: {refusal}.")
-            )
-        return PreparedCall(call=call, tool=tool, params=params)
+            result = ToolResult.refused(f"{call.name}: {refusal}.")
+            return PreparedCall(call=call, tool=tool, params=params, result=result)
+        return PreparedCall(
+            call=call,
+            tool=tool,
+            params=params,
+            concurrency_safe=bool(tool.concurrency_safe),
+            replay=Replay(tool.replay),
+            repeatable=bool(tool.repeatable),
+            concludes=bool(tool.ends_turn),
+        )
+
+    async def known_results(self, prepared: Sequence[PreparedCall]) -> list[CallResult]:
+        """Return the results of calls that will not be run, to be recorded with the reply itself.
+
+        Only now it is known that the reply was cut off: after a crash missing arguments would pass for none.
+        """
+        known = [item for item in prepared if item.result is not None]
+        results = [await self._call_result(item) for item in known]
+        for item in known:
+            item.recorded = True
+        return results
 
     async def carry_out(self, prepared: list[PreparedCall]) -> list[Message]:
         """Run the calls of a step in order and record everything; returns the rows that follow the reply.
@@ -118,11 +153,13 @@ class StepCalls:
         What must end the run is noted in the outcome, which also gets the turn as it now is.
         """
         outcome, steps = self._outcome, self._parts.steps
+        for item in prepared:
+            self._note_repeat(item)
         for batch in partition_tool_batches(prepared):
             await self._run_batch(batch)
             for item in batch:
                 is_last = item is prepared[-1]
-                if item.tool and item.tool.replay is Replay.ONCE and not item.recorded and not is_last:
+                if item.tool and item.replay is Replay.ONCE and not item.recorded and not is_last:
                     await steps.record_result(outcome.turn, await self._call_result(item))
                     item.recorded = True
         results = [await self._call_result(item) for item in prepared]
@@ -153,15 +190,19 @@ class StepCalls:
 
     async def _run_call(self, item: PreparedCall) -> None:
         assert item.tool is not None
+        if not item.repeatable and self._repeated[item.call.name, _arguments_hash(item)] >= _REPEAT_LIMIT:
+            item.result = ToolResult.error(_NOT_AGAIN)
+            return
         set_call_id(item.call.id)
-        if item.tool.replay is Replay.ONCE:
+        if item.replay is Replay.ONCE:
             await self._parts.steps.start_call(self._outcome.turn, item.call.id)
         fault_point("before-call")
         result = await self._parts.registry.run(item.tool, item.params)
         item.result = result
         if result.blocks:
-            blocks = await self._parts.images.keep(result.blocks)
+            blocks = await self._parts.images.keep([block for block in result.blocks if isinstance(block, dict)])
             item.result = ToolResult(result, is_error=result.is_error, is_refused=result.is_refused, blocks=blocks)
+        self._note_repeat(item)
         fault_point("after-call")
 
     async def _call_result(self, item: PreparedCall) -> CallResult:
@@ -194,7 +235,7 @@ class StepCalls:
         last = (ends or prepared)[-1] if prepared else None
         words = None
         if last is not None and last.tool is not None and last.result is not None and not last.result.is_error:
-            words = last.tool.stands_for_answer(last.params)
+            words = _told(last.call.name, last.tool.stands_for_answer, last.params)
         self._outcome.answered_by_tool = words is not None
         self._outcome.tool_words = words or ""
         self._outcome.concluded = bool(ends)
@@ -207,23 +248,31 @@ class StepCalls:
         for item in prepared:
             assert item.result is not None
             self.count(item)
-            if item.tool is not None and item.tool.repeatable:
+            if item.repeatable:
                 continue
-            arguments = orjson.dumps(item.params, option=orjson.OPT_SORT_KEYS, default=str).decode()
-            self._seen[item.call.name, arguments, str(item.result)] += 1
-            if item.usable and self._seen[item.call.name, arguments, str(item.result)] >= _REPEAT_LIMIT:
+            if item.usable and item.repeats >= _REPEAT_LIMIT:
                 self._stop(StopReason.REPEAT, item)
             if item.result.is_refused:
                 self._refused[item.call.name, item.call.arguments] += 1
                 if self._refused[item.call.name, item.call.arguments] >= _REFUSAL_LIMIT:
                     self._stop(StopReason.REPEAT, item)
 
+    def _note_repeat(self, item: PreparedCall) -> None:
+        """Count equal calls with equal results, as results come; by hashes, since a run may see many large ones."""
+        if item.result is None or item.tool is None or item.repeatable:
+            return
+        call = (item.call.name, _arguments_hash(item))
+        result = (*call, hash(item.result))
+        self._seen[result] += 1
+        item.repeats = self._seen[result]
+        self._repeated[call] = max(self._repeated[call], item.repeats)
+
     def count(self, item: PreparedCall) -> None:
         """Count a call that succeeded, and whether it changed anything."""
         if item.result is None or item.result.is_error:
             return
         self._outcome.used[item.call.name] += 1
-        if item.tool is not None and not item.tool.only_looks(item.params):
+        if item.tool is not None and not _told(item.call.name, item.tool.only_looks, item.params):
             self._outcome.changed[item.call.name] += 1
 
     def _stop(self, reason: StopReason, item: PreparedCall) -> None:
@@ -231,6 +280,20 @@ class StepCalls:
         self._outcome.culprit = item.call.name
         self._outcome.answered_by_tool = False
         _log.warning("run stopped", reason=reason, tool=item.call.name)
+
+
+def _told(name: str, question: Callable[[dict[str, Any]], T], params: dict[str, Any]) -> T | None:
+    """Return what the tool says of a call, None if it fails at that: the call itself has been carried out."""
+    try:
+        return question(params)
+    except Exception as exc:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
+        _log.error("tool cannot judge its own call", tool=name, error=failure_text(exc))
+        return None
+
+
+def _arguments_hash(item: PreparedCall) -> int:
+    # Not orjson: it takes no integers beyond 64 bits, which are valid arguments.
+    return hash(json.dumps(item.params, sort_keys=True, default=str))
 
 
 def _tool_row(result: CallResult) -> Message:

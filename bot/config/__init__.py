@@ -16,7 +16,14 @@ from bot.config.fields import (
     check_http_url,
     check_zone,
 )
-from bot.config.loader import Config, default_config_text, find_config, load_config
+from bot.config.loader import (
+    Config,
+    UnusedSection,
+    default_config_text,
+    find_config,
+    load_config,
+    may_be_plugin_section,
+)
 from bot.config.sections import (
     AccessSection,
     BotSection,
@@ -60,6 +67,7 @@ __all__ = [
     "ServerSection",
     "ToolsConfig",
     "ToolsSection",
+    "UnusedSection",
     "WebSection",
     "check_http_url",
     "check_zone",
@@ -68,4 +76,5 @@ __all__ = [
     "find_config",
     "load_config",
     "machine_zone",
+    "may_be_plugin_section",
 ]

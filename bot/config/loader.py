@@ -7,6 +7,7 @@ defaults: rules about who may do what would be loosened by a typing mistake.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from bot.config.fields import UNREAD_SECRET
 from bot.config.sections import (
@@ -28,7 +29,7 @@ from bot.config.sections import (
     LogSection,
     ServerSection,
 )
-from bot.config.tools import APP_NAME, TOOL_SECTIONS, CliAppSection, ToolsConfig
+from bot.config.tools import APP_NAME, TOOL_SECTIONS, CliAppSection, ToolsConfig, ToolsSection
 from bot.errors import ConfigError
 from bot.security.redaction import redact
 
@@ -45,6 +46,30 @@ _CORE: Mapping[str, type[BaseModel]] = {
     "log": LogSection,
 }
 _APPS = "cli_apps"
+
+
+_SECTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RESERVED = frozenset(
+    {
+        *_CORE,
+        "tools",
+        "channels",
+        _APPS,
+        *ToolsSection.model_fields,
+        *(name.partition(".")[2] for name in TOOL_SECTIONS),
+    }
+)
+
+
+def may_be_plugin_section(name: str) -> bool:
+    """Say whether a plugin may have a section of this name: one word, and none that has a meaning already."""
+    return _SECTION_NAME.fullmatch(name) is not None and name not in _RESERVED
+
+
+class UnusedSection(BaseModel):
+    """The section of a plugin that is set aside: whatever it holds is neither checked nor used."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +302,9 @@ class _Check:
             model = self._models[name].model_validate(value, context=context)
         except ValidationError as error:
             self._report(name, value, error)
+            return None
+        except Exception as error:  # noqa: BLE001 - a plugin's own validator
+            self.problems.append(f"{name}: its check failed ({type(error).__name__})")
             return None
         self.unread |= {f"{name}.{key}": problem for key, problem in unread}
         return model

@@ -11,7 +11,7 @@ from bot.edits.file_text import FileText, NotText
 from bot.edits.hunks import split_lines
 from bot.edits.matching import find, numbers_text
 from bot.edits.outcome import FileAct, FileOutcome
-from bot.edits.patching import EditMisfit, lines_of, new_bytes, text_of
+from bot.edits.patching import EditMisfit, new_bytes, text_of
 from bot.edits.plan import Plan
 from bot.edits.preview import Comparison
 from bot.toolkit.chat_files import one_line
@@ -52,7 +52,7 @@ def _add(plan: Plan, edit: FileEdit) -> FileOutcome:
     if edit.old_text:
         raise EditMisfit(f"{_name(edit)}: action add creates a file and takes no old_text; use replace to change one")
     plan.create(edit.path, new_bytes(edit.path, edit.new_text))
-    comparison = Comparison(old_name=None, new_name=edit.path, old=[], new=split_lines(edit.new_text))
+    comparison = Comparison.of_lines(None, edit.path, [], split_lines(edit.new_text))
     return FileOutcome(act=FileAct.CREATE, path=edit.path, comparison=comparison)
 
 
@@ -60,18 +60,13 @@ def _replace(plan: Plan, edit: FileEdit) -> FileOutcome:
     if not edit.old_text:
         raise EditMisfit(f"{_name(edit)}: action replace needs old_text; use add to create a file")
     before = plan.read(edit.path)
-    old = lines_of(edit.path, text_of(edit.path, before))
+    text = text_of(edit.path, before).text
     try:
         edited = Edit(old=edit.old_text, new=edit.new_text).apply(before)
     except EditError as error:
         raise EditMisfit(f"{_name(edit)}: {_several(before, edit) or error}") from None
     plan.write(edit.path, edited.data)
-    comparison = Comparison(
-        old_name=edit.path,
-        new_name=edit.path,
-        old=old,
-        new=split_lines(text_of(edit.path, edited.data).text),
-    )
+    comparison = Comparison.of_texts(edit.path, text, text_of(edit.path, edited.data).text)
     return FileOutcome(act=FileAct.CHANGE, path=edit.path, comparison=comparison, notes=edited.remarks)
 
 

@@ -5,10 +5,8 @@ Lines that the new text has in common with the old one stay what they are in the
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +52,9 @@ class _Fitter:
         self._way = way
         self._old = lines_of(old.replace("\r\n", "\n"))
         self._blocks = _blocks(self._old, lines_of(new))
-        self._feeds = [found.start() for found in re.finditer("\n", text)]
+        self._feed = text.find("\n")  # the first one behind the last hit, or the file's last one
+        self._is_last_feed = False
+        self._lone_end = "\r" if self._feed < 0 and "\r" in text else "\n"
         self._known: dict[tuple[str, str], list[Replacement]] = {}
 
     def fit(self, hit: Hit) -> Iterator[Replacement]:
@@ -67,10 +67,13 @@ class _Fitter:
 
     def _line_end(self, hit: Hit) -> str:
         """Return how the line ends in which the hit ends, or the one before if it is the last."""
-        if not self._feeds:
-            return "\r" if "\r" in self._text else "\n"
-        at = self._feeds[min(bisect.bisect_left(self._feeds, hit.end), len(self._feeds) - 1)]
-        return "\r\n" if at and self._text[at - 1] == "\r" else "\n"
+        if self._feed < 0:
+            return self._lone_end
+        if self._feed < hit.end and not self._is_last_feed:  # hits come in order
+            found = self._text.find("\n", hit.end)
+            self._is_last_feed = found < 0
+            self._feed = self._text.rfind("\n") if found < 0 else found
+        return "\r\n" if self._feed and self._text[self._feed - 1] == "\r" else "\n"
 
     def _fitted(self, place: str, outer_end: str) -> Iterator[Replacement]:
         """Yield the replacements for a place, counted from its start. `outer_end` is the line end around it."""

@@ -25,6 +25,7 @@ from itertools import accumulate
 
 from bot.edits.file_text import Replacement
 from bot.edits.patch import Hunk, HunkLine
+from bot.edits.preview import Region
 
 MAX_FUZZ = 2
 """Lines of context at each end of a hunk that may differ from the file, as with GNU patch by default."""
@@ -59,6 +60,7 @@ class Patched:
     before: Sequence[str]
     replacements: list[Replacement]
     placed: list[Placed]
+    regions: tuple[Region, ...]
 
     @property
     def lines(self) -> list[str]:
@@ -90,15 +92,20 @@ def apply_hunks(lines: Sequence[str], hunks: Sequence[Hunk]) -> Patched:
     starts = list(accumulate(map(len, lines), initial=0))
     replacements: list[Replacement] = []
     placed: list[Placed] = []
-    behind, shift = 0, 0
+    regions: list[Region] = []
+    behind, shift, more = 0, 0, 0
     for hunk in hunks:
         place = _place(file, hunk, behind, shift)
-        text = "".join(_replaced(file, place))
+        new = _replaced(file, place)
+        text = "".join(new)
+        old = tuple(lines[place.start : place.stop])
+        regions.append(Region(start=place.start, old=old, new_start=place.start + more, new=tuple(new)))
+        more += len(new) - (place.stop - place.start)
         replacements.append(Replacement(start=starts[place.start], end=starts[place.stop], text=text))
         behind, shift = place.stop, place.offset
         line, fuzz = place.start - place.trimmed.lead + 1, place.trimmed.fuzz
         placed.append(Placed(number=hunk.number, line=line, offset=place.offset, fuzz=fuzz))
-    return Patched(before=lines, replacements=replacements, placed=placed)
+    return Patched(before=lines, replacements=replacements, placed=placed, regions=tuple(regions))
 
 
 class _File:

@@ -41,6 +41,8 @@ from bot.security.workspace import (
     PathMissing,
     PathRefused,
     WorkspaceView,
+    WriteFailed,
+    WrongKind,
 )
 
 KEPT_CHANGES = 20
@@ -178,7 +180,7 @@ class ChangeJournal:
             left = self._roll_back(record, view, manifest, tried=tried)
         except (DutifulError, OSError) as second:
             _log.error("change not rolled back", chat=manifest.chat, change=record.folder.name, reason=str(second))
-            return ChangeFailed(f"{why}. Some files are changed already; they are restored when the bot starts again")
+            return ChangeFailed(f"{why}. Not every file could be put back yet; that is tried again when the bot starts")
         if left:
             return ChangeFailed(f"{why}. Nothing else was changed, but others have changed {', '.join(left)} meanwhile")
         return ChangeFailed(f"{why}. Nothing was changed")
@@ -194,11 +196,20 @@ class ChangeJournal:
             DutifulError, OSError: a file could not be restored; the record stays as it is.
         """
         left: list[str] = []
+        failure: DutifulError | OSError | None = None
         for index, file in reversed(list(enumerate(manifest.files[:tried]))):
-            outcome = _restore(view, record, index, file)
+            try:
+                outcome = _restore(view, record, index, file)
+            except (DutifulError, OSError) as error:  # the others can be restored all the same
+                is_refused = isinstance(error, PathRefused) and not isinstance(error, WriteFailed)
+                if not (is_refused and tried is not None and index == tried - 1):  # there the change was refused, too
+                    failure = failure or error
+                continue
             if outcome is Restored.LEFT_ALONE and (tried is None or index < tried - 1):
                 left.append(file.path)
                 _log.warning("changed file left alone", chat=manifest.chat, change=record.folder.name, index=index)
+        if failure is not None:
+            raise failure
         if left:
             record.become(ChangeState.ABANDONED)
         else:
@@ -261,6 +272,8 @@ def _restore(view: WorkspaceView, record: ChangeRecord, index: int, file: Change
             return _restore_in(slot, record, index, file)
     except PathMissing:  # the folder is gone or never was made, and nothing was in it before
         return Restored.UNTOUCHED
+    except WrongKind:  # a file has the place of a folder, or the other way round
+        return Restored.UNTOUCHED if file.before is None else Restored.LEFT_ALONE
 
 
 def _restore_in(slot: FileSlot, record: ChangeRecord, index: int, file: ChangedFile) -> Restored:

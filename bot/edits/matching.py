@@ -11,7 +11,7 @@ import bisect
 import itertools
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -22,6 +22,8 @@ MAX_HITS = 100_000
 """More places are not told apart, and not replaced in one call: each costs time and memory."""
 
 _LISTED = 10
+_PIECE_CHARS = 1 << 17
+"""About as much text goes through one call of the string methods: a call holds the interpreter until it ends."""
 
 # What keyboards, office programs and languages put for the quotes that code has. One for one, so that places
 # in the folded text are places in the text.
@@ -119,6 +121,20 @@ def folded(text: str) -> str:
     return text
 
 
+def pieces_of(text: str) -> Iterator[str]:
+    """Yield the text in pieces of whole lines with their ends; the last one has what follows the last line end."""
+    at = 0
+    while (end := text.find("\n", at + _PIECE_CHARS) + 1) > 0:
+        yield text[at:end]
+        at = end
+    yield text[at:]
+
+
+def with_lf(text: str) -> str:
+    """Return the text with CRLF as LF."""
+    return "".join(piece.replace("\r\n", "\n") for piece in pieces_of(text)) if "\r\n" in text else text
+
+
 def lines_of(text: str) -> list[str]:
     """Return the lines with their ends; only LF ends one."""
     pieces = text.split("\n")
@@ -139,7 +155,7 @@ class _Plain:
 
     def __init__(self, text: str) -> None:
         self._original = text
-        self.text = text.replace("\r\n", "\n")
+        self.text = with_lf(text)
 
     def origin(self, at: int) -> int:
         """Return the place in the original of a place in the plain text; a CRLF is whole on either side."""
@@ -178,21 +194,54 @@ def _line_spots(text: str, compared: str, old: str) -> Iterator[tuple[int, int]]
     wanted = "\n".join(line.strip() for line in old.removesuffix("\n").split("\n"))
     if not wanted.strip():
         return  # blank lines alone are everywhere
-    lines = compared.split("\n")
-    stripped = "\n".join(("", *map(str.strip, lines), ""))
+    lines = _Lines(compared)
     needle = f"\n{wanted}\n"
-    at = stripped.find(needle)
+    at = lines.stripped.find(needle)
     if at < 0:
         return
-    starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
+    starts, ends = lines.starts(), lines.starts()
     count = needle.count("\n") - 1
     line, counted = 0, 0
     while at >= 0:
-        line += stripped.count("\n", counted, at)
+        line += lines.stripped.count("\n", counted, at)
         counted = at
-        end = starts[line + count] - 1
-        yield starts[line], end + (old.endswith("\n") and end < len(text))
-        at = stripped.find(needle, at + len(needle) - 1)  # a line end may belong to two neighbours
+        end = ends(line + count) - 1
+        yield starts(line), end + (old.endswith("\n") and end < len(text))
+        at = lines.stripped.find(needle, at + len(needle) - 1)  # a line end may belong to two neighbours
+
+
+class _Lines:
+    """A text's lines without the white space around them, each between two line ends, and where each one begins."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._first: list[int] = []  # of each piece: the number, from 0, of its first line
+        self._at: list[int] = []  # of each piece: where it begins
+        stripped: list[str] = []
+        number, at = 0, 0
+        for piece in pieces_of(text):
+            self._first.append(number)
+            self._at.append(at)
+            stripped.append("\n".join(map(str.strip, piece.split("\n"))))  # keeps the line end at its end
+            number += piece.count("\n")
+            at += len(piece)
+        self.stripped = "".join(("\n", *stripped, "\n"))
+
+    def starts(self) -> Callable[[int], int]:
+        """Return a function from a line's number to where it begins; numbers must not become smaller."""
+        number, at = 0, 0
+
+        def start(line: int) -> int:
+            nonlocal number, at
+            piece = bisect.bisect_right(self._first, line) - 1
+            if self._first[piece] > number:
+                number, at = self._first[piece], self._at[piece]
+            while number < line:
+                found = self._text.find("\n", at)
+                number, at = number + 1, (len(self._text) if found < 0 else found) + 1
+            return at
+
+        return start
 
 
 def _hits(text: str, spots: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:

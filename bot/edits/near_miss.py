@@ -6,14 +6,16 @@ Looks no longer than a moment, however large the file. Pure functions otherwise.
 from __future__ import annotations
 
 import difflib
+import heapq
 import html
+import itertools
 import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from bot.edits.matching import find, folded, numbers_text
+from bot.edits.matching import find, folded, numbers_text, pieces_of, with_lf
 
 _TIME_LIMIT_S = 1.0
 _OLD_LINES = 200  # of the remembered text that are compared
@@ -25,6 +27,8 @@ _SHOWN_LINES = 40
 _ALIKE = 0.5
 _TELLING_CHARS = 4  # shorter texts are in most files
 
+_PIECE_CHARS = 1 << 17
+_SPACE = re.compile(r"\s")
 _NUMBERED = re.compile(r"^[ \t]*\d+\| ?", re.MULTILINE)
 _SHOWN_FOR_OTHERS = "\ufffd\u2400\u240d"  # what read_file shows for broken bytes, NUL and a lone CR
 
@@ -32,15 +36,15 @@ _SHOWN_FOR_OTHERS = "\ufffd\u2400\u240d"  # what read_file shows for broken byte
 def explain(text: str, old: str, new: str) -> str:
     """Return what to tell when `old` is not in the text: sentences, then the diff, several lines."""
     until_s = time.monotonic() + _TIME_LIMIT_S
-    plain, old = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
-    cause = _cause(plain, old, new.replace("\r\n", "\n"))
-    lines, wanted = plain.split("\n"), old.removesuffix("\n").split("\n")[:_OLD_LINES]
-    start = _closest(lines, wanted, until_s)
+    plain, old = with_lf(text), with_lf(old)
+    cause = _cause(plain, old, with_lf(new), until_s)
+    wanted = old.removesuffix("\n").split("\n", _OLD_LINES)[:_OLD_LINES]
+    start = _closest(plain, wanted, until_s)
     if start is None:
         is_late = time.monotonic() > until_s
         unlike = "No similar lines were found in the time there is" if is_late else "Nothing in it is similar"
         return f"{cause or unlike}."
-    region = lines[start : start + len(wanted)]
+    region = list(itertools.islice(_lines(plain), start, start + len(wanted)))
     diff = _diff(wanted, region, start + 1, shows_space=cause == _SPACE_DIFFERS)
     told = f"{cause}. " if cause else ""
     return f"{told}The closest lines, as a diff from old_text (-) to the file (+):\n{diff}"
@@ -52,7 +56,7 @@ _SPACE_DIFFERS = (
 )
 
 
-def _cause(text: str, old: str, new: str) -> str:
+def _cause(text: str, old: str, new: str, until_s: float) -> str:
     """Return the likely cause as a sentence without its full stop, '' for none."""
     bare = _NUMBERED.sub("", old)
     if bare != old and bare.strip() and (found := find(text, bare)):
@@ -65,19 +69,21 @@ def _cause(text: str, old: str, new: str) -> str:
     if len(new.strip()) >= _TELLING_CHARS and new not in old and (found := find(text, new)):
         return f"new_text is already there, at {_at(found.hits)}: the change may have been made before"
     for said, change in _CHANGES:
+        if time.monotonic() > until_s:
+            return ""
         changed = change(old)
         if changed != old and changed.strip() and (found := find(text, changed)):
             return f"{said} it is found at {_at(found.hits)}"
-    return _compared(text, old)
+    return _compared(text, old) if time.monotonic() < until_s else ""
 
 
 def _compared(text: str, old: str) -> str:
-    if "\n" in old and "\r" in text.replace("\r\n", "") and _squeezed(old) in _squeezed(text):
+    wanted, squeezed = _squeezed(old), _squeezed(text)
+    if "\n" in old and "\r" in text and wanted in squeezed:  # a CR that is left is a lone one
         return "Lines of the file end in CR alone; give \\r where old_text has a line end"
-    wanted = _squeezed(old)
-    if wanted and wanted in _squeezed(text):
+    if wanted and wanted in squeezed:
         return _SPACE_DIFFERS
-    if wanted and wanted.casefold() in _squeezed(text).casefold():
+    if wanted and _squeezed(old, str.casefold) in _squeezed(text, str.casefold):
         return "Upper and lower case differ"
     return ""
 
@@ -104,12 +110,31 @@ _CHANGES: tuple[tuple[str, Callable[[str], str]], ...] = (
 )
 
 
-def _squeezed(text: str) -> str:
-    """Return the text with every run of white space as one space."""
-    return " ".join(folded(text).split())
+def _squeezed(text: str, fold: Callable[[str], str] = str) -> str:
+    """Return the text with every run of white space as one space, and `fold` of it."""
+    squeezed = (" ".join(fold(folded(piece)).split()) for piece in _word_pieces(text))
+    return " ".join(filter(None, squeezed))
 
 
-def _closest(lines: Sequence[str], wanted: Sequence[str], until_s: float) -> int | None:
+def _word_pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces that end in white space: one call for all of it would hold up everybody else."""
+    at = 0
+    while found := _SPACE.search(text, at + _PIECE_CHARS):
+        yield text[at : found.end()]
+        at = found.end()
+    yield text[at:]
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the text's lines without their ends, as splitting at LF would give them."""
+    last = ""
+    for piece in pieces_of(text):
+        *whole, last = piece.split("\n")
+        yield from whole
+    yield last
+
+
+def _closest(text: str, wanted: Sequence[str], until_s: float) -> int | None:
     """Return the index of the line where the closest region begins, None when nothing is like it."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(wanted):
@@ -117,7 +142,7 @@ def _closest(lines: Sequence[str], wanted: Sequence[str], until_s: float) -> int
             places.setdefault(line.strip(), []).append(index)
     votes: Counter[int] = Counter()
     seen: Counter[str] = Counter()
-    for number, line in enumerate(lines):
+    for number, line in enumerate(_lines(text)):
         stripped = line.strip()
         if stripped in places:
             seen[stripped] += 1
@@ -128,26 +153,28 @@ def _closest(lines: Sequence[str], wanted: Sequence[str], until_s: float) -> int
     if votes:
         best = max(votes.items(), key=lambda vote: (vote[1], -vote[0]))[0]
         return max(0, best)
-    return _most_alike(lines, wanted, until_s)
+    return _most_alike(text, wanted, until_s)
 
 
-def _most_alike(lines: Sequence[str], wanted: Sequence[str], until_s: float) -> int | None:
+def _most_alike(text: str, wanted: Sequence[str], until_s: float) -> int | None:
     """Return where the region begins whose lines share most words with the wanted ones."""
     longest = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
     key = wanted[longest].strip()[:_COMPARED_CHARS]
     words = set(re.findall(r"\w+", key.casefold()))
-    scored: list[tuple[int, int]] = []
-    for number, line in enumerate(lines):
-        if number % 1_000 == 0 and time.monotonic() > until_s:
-            break
-        shared = len(words.intersection(re.findall(r"\w+", line[:_COMPARED_CHARS].casefold())))
-        if shared:
-            scored.append((-shared, number))
+
+    def scored() -> Iterator[tuple[int, int, str]]:
+        for number, line in enumerate(_lines(text)):
+            if number % 1_000 == 0 and time.monotonic() > until_s:
+                return
+            shared = len(words.intersection(re.findall(r"\w+", line[:_COMPARED_CHARS].casefold())))
+            if shared:
+                yield -shared, number, line
+
     best = (0.0, 0)
     matcher = difflib.SequenceMatcher(None, autojunk=False)
     matcher.set_seq2(key)
-    for _, number in sorted(scored)[:_BEST]:
-        matcher.set_seq1(lines[number].strip()[:_COMPARED_CHARS])
+    for _, number, line in heapq.nsmallest(_BEST, scored()):
+        matcher.set_seq1(line.strip()[:_COMPARED_CHARS])
         best = max(best, (matcher.ratio(), -number))
     return max(0, -best[1] - longest) if best[0] >= _ALIKE else None
 

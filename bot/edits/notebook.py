@@ -210,7 +210,8 @@ def _read(text: str) -> dict[str, Any]:
             f"is a notebook of format {_shown(data['nbformat'])}; only format {_FORMAT} can be "
             "changed (`jupyter nbconvert --to notebook --nbformat 4` converts it)"
         )
-    if not isinstance(data.get("cells"), list) or not isinstance(data.get("nbformat_minor"), int):
+    # By type, not isinstance: to nbformat true is a number, and 4.0 none.
+    if not isinstance(data.get("cells"), list) or {type(data["nbformat"]), type(data.get("nbformat_minor"))} != {int}:
         raise NotebookError("is not a valid notebook: it has no list of cells, or no nbformat_minor")
     # What nbformat takes for granted before it looks at the schema.
     if not all(isinstance(cell, dict) and isinstance(cell.get("id", ""), str) for cell in data["cells"]):

@@ -64,6 +64,7 @@ class FilePatch:
     """What happens to one file. `old` None: it is created; `new` None: it is deleted; different: renamed.
 
     `keeps_old`: a copy, the old file stays. `is_executable`: what the new mode says of it, None when nothing.
+    `is_stated`: a rename or copy that the diff states; else which file is meant depends on what is there.
     """
 
     old: str | None
@@ -71,6 +72,7 @@ class FilePatch:
     hunks: tuple[Hunk, ...]
     keeps_old: bool = False
     is_executable: bool | None = None
+    is_stated: bool = True
 
     @property
     def name(self) -> str:
@@ -118,7 +120,8 @@ def _file_patch(file: PatchedFile) -> FilePatch:
     if old == new and not hunks and is_executable is None:
         raise PatchError(f"{shown}: the patch has no hunk for it and changes nothing.")
     is_copy = any(line.startswith("copy from ") for line in info)
-    return FilePatch(old=old, new=new, hunks=hunks, keeps_old=is_copy, is_executable=is_executable)
+    is_stated = is_copy or any(line.startswith("rename from ") for line in info)
+    return FilePatch(old=old, new=new, hunks=hunks, keeps_old=is_copy, is_executable=is_executable, is_stated=is_stated)
 
 
 def _names(file: PatchedFile, info: list[str]) -> tuple[str | None, str | None]:
@@ -129,6 +132,10 @@ def _names(file: PatchedFile, info: list[str]) -> tuple[str | None, str | None]:
     for before, after in _PREFIXES:
         if _has(old, before) and _has(new, after):
             old, new = _without(old, before), _without(new, after)
+            break
+        # A prefix on one side only, of the same name: no rename, but a slip.
+        if _without(old, before) == new or _without(new, after) == old:
+            old = new = min(old, new, key=len)
             break
     return (None if old == _NULL else old), (None if new == _NULL else new)
 

@@ -6,13 +6,14 @@ Reading diffs is in `patch.py`, placing hunks in `hunks.py`; no file is changed 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.edits.file_text import FileText, NotEncodable, NotText
 from bot.edits.hunks import HunkMisfit, Patched, apply_hunks, split_lines
 from bot.edits.outcome import FileAct, FileOutcome
 from bot.edits.patch import FilePatch, Hunk
 from bot.edits.plan import Plan
-from bot.edits.preview import Comparison
+from bot.edits.preview import Comparison, Region
 from bot.errors import DutifulError
 from bot.toolkit.chat_files import one_line
 
@@ -24,6 +25,7 @@ _REGION_CHARS = 2_000
 _NEW_EXECUTABLE = 0o755
 _ANY_EXECUTE = 0o111
 _ANY_READ = 0o444
+_PREFIXES = ("a", "b")
 
 
 class EditMisfit(DutifulError):
@@ -37,22 +39,21 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         EditMisfit: a hunk does not fit, or the file is no text.
         PathRefused, PlanTooLarge: as `Plan.read` and `Plan.create`.
     """
+    patch = _meant(plan, patch)
     if patch.old is None or _creates_without_saying(plan, patch):
         return _create(plan, patch)
     if patch.new is None:
         return _delete(plan, patch, patch.old)
     data = plan.read(patch.old)
     notes: tuple[str, ...] = ()
-    before: list[str] = []
-    after: list[str] = []
+    regions: tuple[Region, ...] = ()
     if patch.hunks:
         file = text_of(patch.old, data)
-        before = lines_of(patch.old, file)
-        patched = _patched(patch.old, before, patch.hunks)
-        after, notes = patched.lines, _notes(patched)
+        patched = _patched(patch.old, lines_of(patch.old, file), patch.hunks)
+        notes, regions = _notes(patched), patched.regions
         data = _spliced(patch.old, file, patched)
     mode = _mode(plan.mode(patch.old), patch.is_executable)
-    comparison = Comparison(old_name=patch.old, new_name=patch.new, old=before, new=after)
+    comparison = Comparison(old_name=patch.old, new_name=patch.new, regions=regions)
     if patch.is_executable is not None:
         notes += ("made executable" if patch.is_executable else "made not executable",)
     if patch.old == patch.new:
@@ -63,6 +64,26 @@ def patch_file(plan: Plan, patch: FilePatch) -> FileOutcome:
         plan.remove(patch.old)
     act = FileAct.COPY if patch.keeps_old else FileAct.RENAME
     return FileOutcome(act=act, path=patch.new, old_path=patch.old, comparison=comparison, notes=notes)
+
+
+def _meant(plan: Plan, patch: FilePatch) -> FilePatch:
+    """Return the patch with the name of the file that is there, if only one way to read its names finds one.
+
+    A diff without git's words on renames has whatever names its maker gave the two versions: `f.orig` and `f`,
+    `old/f` and `new/f`, `a/f` twice.
+    """
+    if patch.is_stated or patch.old is None or plan.exists(patch.old):
+        return patch
+    if patch.new is None:
+        return patch
+    if patch.new != patch.old and plan.exists(patch.new):
+        return replace(patch, old=patch.new)
+    (first, _, name), (second, _, same) = patch.old.partition("/"), patch.new.partition("/")
+    is_prefix = first != second or first in _PREFIXES  # of equal folders only those that git puts before names
+    adds_only = not any(hunk.old for hunk in patch.hunks)  # then nothing shows that it is the right file
+    if name != same or not name or name.startswith("/") or not is_prefix or adds_only or not plan.exists(name):
+        return patch
+    return replace(patch, old=name, new=name)
 
 
 def _creates_without_saying(plan: Plan, patch: FilePatch) -> bool:
@@ -76,7 +97,7 @@ def _create(plan: Plan, patch: FilePatch) -> FileOutcome:
     plan.create(
         patch.name, new_bytes(patch.name, "".join(lines)), mode=_NEW_EXECUTABLE if patch.is_executable else None
     )
-    comparison = Comparison(old_name=None, new_name=patch.name, old=[], new=lines)
+    comparison = Comparison.of_lines(None, patch.name, [], lines)
     notes = ("executable",) if patch.is_executable else ()
     return FileOutcome(act=FileAct.CREATE, path=patch.name, comparison=comparison, notes=notes)
 
@@ -93,9 +114,7 @@ def _delete(plan: Plan, patch: FilePatch, path: str) -> FileOutcome:
                 "its lines as removed, or no hunks at all (`deleted file mode 100644` after `diff --git`)"
             )
     plan.remove(path)
-    return FileOutcome(
-        act=FileAct.DELETE, path=path, comparison=Comparison(old_name=path, new_name=None, old=before, new=[])
-    )
+    return FileOutcome(act=FileAct.DELETE, path=path, comparison=Comparison.of_lines(path, None, before, []))
 
 
 def text_of(path: str, data: bytes) -> FileText:
@@ -154,7 +173,7 @@ def _closest(lines: Sequence[str], misfit: HunkMisfit) -> str:
         return ". Read the file again: not one of these lines is in it" if misfit.hunk.old else ""
     expected = misfit.hunk.old[:_REGION_LINES]
     found = lines[misfit.near - 1 : misfit.near - 1 + len(expected)]
-    region = Comparison(old_name="", new_name="", old=found, new=expected).hunks(_REGION_CHARS)
+    region = Comparison.of_lines("", "", found, expected).hunks(_REGION_CHARS)
     if not region:
         return f". Most of its lines are at line {misfit.near:,}"
     same = [line.split() for line in found] == [line.split() for line in expected]

@@ -18,6 +18,8 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
 """Bytes of all files of one plan, old and new ones together: they are held in memory."""
 
+_ANY_EXECUTE = 0o111
+
 
 class PlanTooLarge(DutifulError):
     """The files are together, or one of them is, larger than a plan may hold."""
@@ -76,8 +78,11 @@ class Plan:
             PathTaken: there is one already.
             PathRefused, PlanTooLarge: as `write`.
         """
-        if self.exists(path):
+        change = self._change(path)
+        if change.after is not None:
             raise PathTaken(f"{shown_path(path)}: exists already")
+        if mode is None and change.mode_before is not None:  # the old file goes, and so does its being a program
+            mode = change.mode_before & ~_ANY_EXECUTE
         self.write(path, data, mode=mode)
 
     def remove(self, path: str) -> None:

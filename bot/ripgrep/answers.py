@@ -10,7 +10,7 @@ from bot.ripgrep.search import SearchFailed
 from bot.security.landlock import LandlockError
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import ToolResult
-from bot.toolkit.chat_files import one_line
+from bot.toolkit.chat_files import one_line, problem
 
 CAREFUL_REMARK = "some file was too much for it, so files over 100 MiB are left out and .gitignore files do not count"
 
@@ -24,7 +24,7 @@ def answered(path: str, search: Callable[[], ToolResult]) -> ToolResult:
     except PathMissing as error:
         return ToolResult.error(f"{error}. list_dir shows what is there.")
     except PathRefused as error:
-        return ToolResult.refused(f"{error}.")
+        return problem(error)
     except SearchFailed as error:
         return ToolResult.error(one_line(str(error), _REASON_CHARS))
     except (RipgrepMissing, LandlockError) as error:

@@ -184,6 +184,8 @@ def parse_target(url: str) -> Target:
         text.encode("ascii")
     except ValueError:
         raise BadUrl("this is not a URL") from None
+    if len(text) > MAX_URL_CHARS:
+        raise BadUrl(f"the URL has {len(text):,} characters as it is sent; {MAX_URL_CHARS:,} are possible")
     assert port is not None  # http and https have default ports
     return Target(url=text, scheme=scheme, host=name, port=port, address=address, login=login if any(login) else None)
 

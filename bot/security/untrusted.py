@@ -86,7 +86,8 @@ def neutralise(text: str) -> str:
     """
     if not any(opener in text for opener in _OPENERS):
         return text
-    folded = [_FOLDED[char] for char in text]
+    looks = {char: _FOLDED[char] for char in set(text)}  # once for each sign, also when no more are remembered
+    folded = [looks[char] for char in text]
     found = [match.start() for match in _MARK.finditer("".join(folded))]
     if not found:
         return text
@@ -138,7 +139,7 @@ _FOLDED = _Folded()
 
 
 # Nothing that is a letter or opens or closes a bracket: each search ends at the next bracket, however long it is.
-_JOINT = r"(?:[^\w\[\]()]|_)*"
+_JOINT = r"(?:[^\w\[\]()]|_)*+"  # possessive: a word begins with none of these
 
 
 def _as_seen(words: str) -> str:

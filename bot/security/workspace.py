@@ -4,7 +4,7 @@ A chat's own folder is its "."; `shared/...` can be read by every chat; an owner
 `chats/...`; further folders may be given by the configuration and go by their absolute path. Paths are walked
 folder by folder with descriptors that never follow links, so whoever replaces a folder by a link while a walk
 is under way gains nothing. A link is resolved here, by the same rules as the path that contains it: it may lead
-elsewhere within the same root and nowhere else.
+elsewhere within the same root, of `chats/` within the same chat's folder, and nowhere else.
 
 Roles and risks are decided elsewhere, as is what is done with a file's bytes. Everything here blocks: call it
 from a thread. Hard links cannot be told from files; making one to a file of another user is the kernel's to
@@ -224,6 +224,8 @@ class WorkspaceView:
                 self.make_dirs()
             except OSError as error:
                 raise WriteFailed(f"{shown_path(path)}: cannot be written: {os.strerror(error.errno or 0)}") from None
+        if path.endswith("/"):
+            raise WrongKind(f"{shown_path(path)}: names a folder; a file's name is needed (its folders are made)")
         folder, place = self._follow(path, partial(self._open_parent, make=make_parents))
         try:
             yield FileSlot(folder, place.parts[-1], place.shown)
@@ -277,7 +279,9 @@ class WorkspaceView:
             linked = self._locate(path, "/".join((*before, link.target, *place.parts[link.index + 1 :])))
         except PathRefused:
             raise PathRefused(f"{shown_path(path)}: is a link that leads out of this chat's files") from None
-        if linked.root != place.root:
+        # A chat's own link must not lead an owner from that chat's folder into another one's.
+        is_other_chat = place.root.name == _CHATS and linked.parts[:1] != place.parts[:1]
+        if linked.root != place.root or is_other_chat:
             raise PathRefused(f"{shown_path(path)}: is a link that leads to another chat's or outside files")
         return linked
 

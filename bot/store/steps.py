@@ -23,7 +23,9 @@ class SqlSteps:
         self._database = database
         self._clock = clock
 
-    async def record_reply(self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall]) -> None:
+    async def record_reply(
+        self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall], results: Sequence[CallResult] = ()
+    ) -> None:
         """See `Steps.record_reply`."""
 
         def work(conn: sqlite3.Connection) -> None:
@@ -37,6 +39,8 @@ class SqlSteps:
                     for position, call in enumerate(calls)
                 ],
             )
+            for result in results:
+                _save_result(conn, turn.id, result)
 
         await self._database.write(work)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from bot.messages import Address, ChatType
+from bot.messages import Address, ChatType, Origin
 from bot.records import Subagent, SubagentState
 from bot.store.database import Database
 
@@ -42,6 +42,20 @@ def running_subagents(conn: sqlite3.Connection, address: Address) -> int:
         (address.channel, address.chat_id),
     ).fetchone()
     return int(row[0])
+
+
+def withdraw_subagents(conn: sqlite3.Connection, address: Address, *, now_us: int) -> int:
+    """Interrupt the subagents of an address whose work nobody has begun; return how many."""
+    orders = conn.execute(
+        "UPDATE inbox SET state = 'done', error = 'stopped by /stop' WHERE state = 'queued' AND channel = ?"
+        " AND chat_id = ? AND thread_id IS ? AND origin = ? AND lane = 'sub:' || message_id RETURNING message_id",
+        (address.channel, address.chat_id, address.thread_id, Origin.SUBAGENT),
+    ).fetchall()
+    conn.executemany(
+        "UPDATE subagents SET state = ?, ended_us = ? WHERE id = ?",
+        [(SubagentState.INTERRUPTED, now_us, subagent_id) for (subagent_id,) in orders],
+    )
+    return len(orders)
 
 
 class SqlSubagents:

@@ -12,7 +12,7 @@ from bot.store.inbox import insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
 from bot.store.settings import notes_of, put_note, put_setting
-from bot.store.subagents import insert_subagent, running_subagents
+from bot.store.subagents import insert_subagent, running_subagents, withdraw_subagents
 
 
 class SqlUnit:
@@ -62,6 +62,10 @@ class SqlUnit:
     def count_subagents(self, address: Address) -> int:
         """See `Unit.count_subagents`."""
         return running_subagents(self._conn, address)
+
+    def withdraw_subagents(self, address: Address) -> int:
+        """See `Unit.withdraw_subagents`."""
+        return withdraw_subagents(self._conn, address, now_us=self._now_us)
 
     def current_goal(self, session_id: int) -> Goal | None:
         """See `Unit.current_goal`."""

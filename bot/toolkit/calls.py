@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from bot.messages import ToolCall, new_id
+from bot.messages import ToolCall, clean_text, new_id
 
 _ID_CHARS = 12
 _KEPT_CHARS = 48  # providers take ids of up to 64 characters
@@ -20,10 +20,10 @@ def with_unique_ids(calls: Iterable[ToolCall], taken: Collection[str] = ()) -> l
     used = set(taken)
     result: list[ToolCall] = []
     for call in calls:
-        kept = call
-        while not kept.id or not kept.id.strip() or kept.id in used:
+        kept = replace(call, id=clean_text(call.id or ""))  # ids are stored, too
+        while not kept.id.strip() or kept.id in used:
             # A repeated id stays in front: the stand-in knows its own calls by how their ids begin.
-            known = call.id if call.id and call.id.strip() else "call"
+            known = kept.id if kept.id.strip() else "call"
             kept = replace(call, id=f"{known[:_KEPT_CHARS]}-{new_id('', _ID_CHARS)}")
         used.add(kept.id)
         result.append(kept)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -88,6 +89,13 @@ _CANDIDATES = (
 _TEXT_CONTROLS = b"\t\n\x0b\x0c\r\x08\x1b\x07"  # as in logs of terminals
 _CONTROLS = bytes(sorted(set(range(0x20)) - set(_TEXT_CONTROLS)))
 _CONTROL_SHARE = 0.05
+
+# An accent, a sign or a quote here and there is too little to tell encodings by statistics, which then make
+# Hebrew or Chinese of it. Other scripts have their letters in rows of bytes, so single ones are Western.
+_WESTERN = "cp1252"
+_FEW = 8
+_ROW_OF_HIGH = re.compile(rb"[\x80-\xff]{2}")
+_HIGH = re.compile(rb"[\x80-\xff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +259,20 @@ def _guess(sample: bytes) -> str:
         return ""
     # Without the lines that are the same in every encoding: they would outvote the few that tell.
     telling = b"\n".join(line for line in sample.split(b"\n") if not line.isascii())
+    is_western = _ROW_OF_HIGH.search(telling) is None and _fits(telling, _WESTERN)
+    if is_western and len(_HIGH.findall(telling)) <= _FEW:
+        return _WESTERN
     matches = from_bytes(telling, cp_isolation=list(_CANDIDATES), enable_fallback=False)
     best = matches.best()
     if best is None:
-        return ""
+        return _WESTERN if is_western else ""
     equal = [match.encoding for match in matches if match.chaos <= best.chaos and match.coherence >= best.coherence]
     return min(equal, key=_CANDIDATES.index, default=best.encoding) if best.encoding in _CANDIDATES else best.encoding
+
+
+def _fits(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -6,6 +6,7 @@ Everything here blocks: call it from a thread.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ _CHATS = "chats"
 _MAX_RULES_BYTES = 64 * 1024
 _MAX_RULES = 1_000
 _MAX_RULE_CHARS = 256
+_MAX_WILDCARDS = 4_000
+"""In all rules of one file: with more RE2 gives up, after a while, and trying rules one by one takes seconds."""
 _ODD_SET = re.compile(r"\[[^\n]*(?:\[|--|&&|~~|\|\|)")
 
 
@@ -77,6 +80,8 @@ def rules_of(view: WorkspaceView, folder: str) -> tuple[IgnoreRules, ...]:
     except (PathRefused, OSError, UnicodeDecodeError):
         return ()
     lines = [line for line in map(str.rstrip, lines) if line and len(line) <= _MAX_RULE_CHARS][:_MAX_RULES]
+    wildcards = itertools.accumulate(line.count("*") + line.count("?") for line in lines)
+    lines = [line for line, count in zip(lines, wildcards, strict=True) if count <= _MAX_WILDCARDS]
     # git passes over a line that is no pattern; pathspec refuses all of them for one.
     spec = _spec(lines) or _spec([line for line in lines if _spec([line])])
     return (IgnoreRules(folder=folder, lines=tuple(lines), spec=spec),) if spec else ()

@@ -11,19 +11,24 @@ A plugin is a class of an installed distribution, named in its pyproject.toml:
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import pkgutil
 import re
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
+from pydantic import BaseModel
 
+from bot.config import may_be_plugin_section
 from bot.errors import DutifulError
 from bot.toolkit.base import Tool
+from bot.toolkit.measure import shorten
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.results import failure_text
 
@@ -107,14 +112,21 @@ class ToolLoader:
                 sections[cls.config_key] = model
         for name, cls in self._discover_plugins().items():
             try:
-                model = cls.config_cls()
-            except Exception as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
-                self._fail(name, f"its config_cls failed: {failure_text(exc)}")
+                with _quiet_stdout():
+                    key, model = _section_of(cls)
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
+                self._leave_out(name, f"its config_cls failed: {failure_text(exc)}")
                 continue
-            if not cls.config_key or model is None:
+            if model is None:
                 continue
-            if sections.setdefault(cls.config_key, model) is not model:
-                self._fail(name, f"its config section '{cls.config_key}' belongs to another tool")
+            if not may_be_plugin_section(key):
+                self._leave_out(name, f"its config_key {shorten(key, 100)!r} is no name for a plugin's section")
+            elif not (isinstance(model, type) and issubclass(model, BaseModel)):
+                self._leave_out(name, "its config_cls gives no pydantic model")
+            elif sections.setdefault(key, model) is not model:
+                self._leave_out(name, f"its config section '{key}' belongs to another tool")
         return sections
 
     def load(self, ctx: Any, registry: ToolRegistry, scope: str = "core") -> list[str]:
@@ -125,6 +137,7 @@ class ToolLoader:
         """
         loaded: list[str] = []
         reserved: set[str] = set()
+        self.config_sections()  # a plugin whose section cannot be read is not loaded without it
         for cls in self.discover():
             tool = self._create_builtin(cls, ctx, scope, reserved)
             if tool is None:
@@ -168,13 +181,14 @@ class ToolLoader:
 
     def _create_plugin(self, point: str, cls: type[Tool], ctx: Any, scope: str) -> Tool | None:
         try:
-            if scope not in cls._scopes:
-                return None
-            if not cls.enabled(ctx):
-                self.left_out[declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
-                return None
-            tool = cls.create(ctx)
-            name: Any = tool.name
+            with _quiet_stdout():
+                if scope not in cls._scopes:
+                    return None
+                if not cls.enabled(ctx):
+                    self.left_out[declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
+                    return None
+                tool = cls.create(ctx)
+                name: Any = tool.name
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
@@ -196,7 +210,8 @@ class ToolLoader:
 
     def _load_plugin(self, point: EntryPoint) -> type[Tool] | None:
         try:
-            cls = point.load()
+            with _quiet_stdout():
+                cls = point.load()
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
@@ -211,8 +226,26 @@ class ToolLoader:
             return None
         return cls if cls._plugin_discoverable else None
 
+    def _leave_out(self, name: str, reason: str) -> None:
+        self._fail(name, reason)
+        if self._plugins is not None:
+            del self._plugins[name]
+
     def _fail(self, name: str, reason: str) -> None:
         self.failures[name] = reason
+
+
+def _quiet_stdout() -> contextlib.redirect_stdout[TextIO]:
+    """Send what a plugin prints to standard error: standard output is for answers, of which some are JSON."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
+def _section_of(cls: type[Tool]) -> tuple[str, Any]:
+    """Return a plugin's section name and model, None for no section. Raises what the plugin's code raises."""
+    key: Any = cls.config_key
+    if not isinstance(key, str):
+        raise TypeError(f"config_key is of type {type(key).__name__}, not text")
+    return key, cls.config_cls() if key else None
 
 
 def _import_all(package: ModuleType) -> Iterator[ModuleType]:

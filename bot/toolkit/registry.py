@@ -23,6 +23,7 @@ from bot.toolkit.definitions import DefinitionCache, Definitions, order_key
 from bot.toolkit.measure import shorten
 from bot.toolkit.results import ADVICE, as_result, failure_text
 from bot.toolkit.schema_index import SchemaError
+from bot.toolkit.soundness import flaw_of
 
 _log = structlog.get_logger("bot.toolkit")
 
@@ -133,6 +134,7 @@ class ToolRegistry:
         name = tool.name
         self.unregister(name)
         try:
+            _require_sound(tool)
             compiled = tool.compiled()
             if not compiled.allows_object():
                 raise SchemaError("its root allows no object")  # noqa: TRY301 - one exit for all reasons
@@ -142,8 +144,7 @@ class ToolRegistry:
         except BaseException as exc:  # a plugin's properties, a server's schema
             if not _is_failure(exc):
                 raise
-            reason = str(exc) if isinstance(exc, SchemaError) else failure_text(exc)
-            self.set_aside[name] = f"its parameter schema cannot be used: {shorten(reason, 300)}"
+            self.set_aside[name] = _why_set_aside(exc)
             _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
             return
         cls = type(tool)
@@ -284,23 +285,28 @@ class ToolRegistry:
         caller for ever: after a grace it is left behind, and logged. When the caller is cancelled the call is
         too, and `CancelledError` goes on.
         """
-        if tool.unavailable:
-            return ToolResult.refused(f"Tool '{tool.name}' cannot be used here: {tool.unavailable}")
+        name = type(tool).__name__
+        try:
+            name, unavailable = tool.name, tool.unavailable
+        except Exception as exc:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
+            return ToolResult.error(f"Error executing {name}: {failure_text(exc)}\n\n{ADVICE}")
+        if unavailable:
+            return ToolResult.refused(f"Tool '{name}' cannot be used here: {unavailable}")
         limit_s = self._limit_s(tool, params)
-        task = asyncio.create_task(_guarded(tool, params), name=f"tool:{tool.name}")
+        task = asyncio.create_task(_guarded(tool, name, params), name=f"tool:{name}")
         try:
             await asyncio.wait((task,), timeout=limit_s)
             timed_out = not task.done()
             if timed_out:
-                await self._stop(task, tool.name)
+                await self._stop(task, name)
         except asyncio.CancelledError:
-            await self._stop(task, tool.name)
+            await self._stop(task, name)
             raise
         if timed_out:
-            text = f"Error: Tool '{tool.name}' was stopped: it took longer than its limit of {limit_s:g} s."
+            text = f"Error: Tool '{name}' was stopped: it took longer than its limit of {limit_s:g} s."
             return ToolResult.error(f"{text}\n\n{ADVICE}")
         if task.cancelled():
-            return ToolResult.error(f"Error executing {tool.name}: it cancelled itself\n\n{ADVICE}")
+            return ToolResult.error(f"Error executing {name}: it cancelled itself\n\n{ADVICE}")
         return task.result()
 
     def _limit_s(self, tool: Tool, params: dict[str, Any]) -> float:
@@ -324,14 +330,34 @@ class ToolRegistry:
             _log.error("tool call does not stop", tool=name, waited_s=self._grace_s)
 
 
-async def _guarded(tool: Tool, params: dict[str, Any]) -> ToolResult:
+class _UnsoundError(Exception):
+    """A tool whose properties cannot be used; the text says which."""
+
+
+def _require_sound(tool: Tool) -> None:
+    try:
+        flaw = flaw_of(tool)
+    except Exception as exc:  # noqa: BLE001 - a plugin's own code
+        flaw = f"its properties cannot be read: {failure_text(exc)}"
+    if flaw:
+        raise _UnsoundError(flaw)
+
+
+def _why_set_aside(exc: BaseException) -> str:
+    if isinstance(exc, _UnsoundError):
+        return shorten(str(exc), 300)
+    reason = str(exc) if isinstance(exc, SchemaError) else failure_text(exc)
+    return f"its parameter schema cannot be used: {shorten(reason, 300)}"
+
+
+async def _guarded(tool: Tool, name: str, params: dict[str, Any]) -> ToolResult:
     try:
         raw = await tool.execute(**params)
         return as_result(tool, raw)
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001 - boundary of one tool call; also SystemExit out of a plugin
-        return ToolResult.error(f"Error executing {tool.name}: {failure_text(exc)}\n\n{ADVICE}")
+        return ToolResult.error(f"Error executing {name}: {failure_text(exc)}\n\n{ADVICE}")
 
 
 def _is_failure(exc: BaseException) -> bool:

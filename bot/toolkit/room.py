@@ -19,6 +19,7 @@ from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
+from bot.toolkit.waits import WaitingTurns
 from bot.web.client import GuardedClient
 from bot.web.reader import PageReader
 from bot.web.resolver import Resolver
@@ -46,6 +47,7 @@ class ToolRoom:
         self.web = GuardedClient(config.web.networks, resolver=resolver)
         self.pages = PageReader()
         self.settings = RuntimeSettings(limits or LimitsSection())
+        self.waits = WaitingTurns()
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 

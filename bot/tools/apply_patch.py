@@ -5,6 +5,7 @@ What a diff or an edit makes of the files is worked out in `bot/edits/`, and so 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ DIFF_CHARS = 40_000
 _FILE_DIFF_CHARS = 10_000
 _NOTES = 8
 _PROBLEMS = 8
+_TRIED_S = 5.0
+"""Seconds after which a change that is known not to be possible is not looked at any further."""
 _NOTHING = "Nothing was changed."
 _DONE = {
     FileAct.CHANGE: "changed",
@@ -47,7 +50,6 @@ _Step = Callable[[Plan], FileOutcome]
         patch=StringSchema(
             "A unified diff as of git diff: --- a/PATH and +++ b/PATH (/dev/null to create or delete), hunks with "
             f"context; several files, renames. At most {MAX_PATCH_CHARS:,} characters, {MAX_FILES} files.",
-            min_length=1,
             max_length=MAX_PATCH_CHARS,
         ),
         edits=ArraySchema(
@@ -63,7 +65,6 @@ _Step = Callable[[Plan], FileOutcome]
                 additional_properties=False,
             ),
             description=f"In place of patch: 1 to {MAX_EDITS} edits, made in this order.",
-            min_items=1,
             max_items=MAX_EDITS,
         ),
         dry_run=BooleanSchema(description="Only show what would happen, with diffs (default false)."),
@@ -122,6 +123,8 @@ class ApplyPatchTool(Tool):
         **_: Any,
     ) -> ToolResult:
         """Plan the change and carry it out; failures and refusals are results."""
+        # Some models send every parameter, an empty one for what they do not mean.
+        patch, edits = patch or None, edits or None
         if (patch is None) == (edits is None):
             return ToolResult.error("Give exactly one of patch and edits.")
         try:
@@ -169,7 +172,11 @@ def _planned(plan: Plan, patch: str | None, edits: Sequence[dict[str, str]] | No
     """Return what each part of the change does; all parts are tried, so that all that do not fit are told."""
     outcomes: list[FileOutcome] = []
     failures: list[ToolResult] = []
+    until_s = time.monotonic() + _TRIED_S
     for step in _steps(patch, edits):
+        if failures and time.monotonic() > until_s:
+            failures.append(ToolResult.error("The others were not tried, since that takes too long."))
+            break
         try:
             outcomes.append(step(plan))
         except PlanTooLarge as error:  # and so would be whatever follows

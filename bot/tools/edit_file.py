@@ -13,12 +13,14 @@ from bot.edits.matching import Selector, numbers_text
 from bot.messages import Replay, Risk
 from bot.security.workspace import (
     FileIdentity,
+    FileSlot,
     FileTooLarge,
     PathChanged,
     PathMissing,
     PathRefused,
     PathTaken,
     WorkspaceView,
+    WrongKind,
 )
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, problem, size_text
@@ -27,6 +29,7 @@ from bot.toolkit.reads import ReadLedger
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_OLD_CHARS = 1_000_000
 
 
 @tool_parameters(
@@ -34,7 +37,8 @@ MAX_FILE_BYTES = 10 * 1024 * 1024
         path=StringSchema("File, relative to this chat's folder.", min_length=1),
         old_text=StringSchema(
             "What to replace, as it stands in the file, without read_file's line numbers: enough lines to be found "
-            "once. Empty: create the file, which must not exist yet."
+            "once. Empty: create the file, which must not exist yet or have no text.",
+            max_length=MAX_OLD_CHARS,
         ),
         new_text=StringSchema("What to put there; empty deletes old_text."),
         replace_all=BooleanSchema(description="Replace every place where old_text is found (default false)."),
@@ -56,7 +60,8 @@ class EditFileTool(Tool):
     line_hint (a line number, the nearest place is taken); expected_replacements (a check). Files up to 10 MiB,
     edited in their own encoding; line ends, byte order mark and a missing last line end are kept.
     old_text is looked for as it is, then without white space around lines, then with typographic quotes taken
-    for straight ones; a match that is not exact is told, with a diff. An empty old_text creates the file.
+    for straight ones; a match that is not exact is told, with a diff. An empty old_text creates the file, or fills an
+    empty one.
     Result: the line of each change, and the new size.
     Errors: not found (with the closest lines as a diff and the likely cause), several places without a choice
     (with their lines), not as many as expected, binary or too large, characters the encoding lacks, changed by
@@ -126,7 +131,8 @@ class EditFileTool(Tool):
         except PathRefused as error:
             return problem(error)
         except EditError as error:
-            end = "" if "\n" in str(error) else "."  # behind a diff it would belong to the file's text
+            # Behind a diff it would belong to the file's text.
+            end = "" if "\n" in str(error) or str(error).endswith(".") else "."
             return ToolResult.error(f"{one_line(named)}: {error}{end}")
         self._reads.note(request.turn.session_id, named, written)
         return result
@@ -156,6 +162,8 @@ def _edit(view: WorkspaceView, path: str, edit: Edit, known: FileIdentity | None
             try:
                 written = slot.create(edit.new.encode())
             except PathTaken as error:
+                if (filled := _filled(slot, edit.new.encode())) is not None:
+                    return ToolResult(f"{shown}: was empty; filled ({size_text(filled.size_bytes)})."), filled
                 raise EditError("exists already; to change it, old_text must say what to replace") from error
             return ToolResult(f"{shown}: created ({size_text(written.size_bytes)})."), written
         try:
@@ -167,6 +175,14 @@ def _edit(view: WorkspaceView, path: str, edit: Edit, known: FileIdentity | None
             edited = edit.apply(data)
             written = slot.replace(edited.data, expected=seen)
     return _told(shown, edited, is_changed=known is not None and not known.same_bytes(seen)), written
+
+
+def _filled(slot: FileSlot, data: bytes) -> FileIdentity | None:
+    """Fill a file that has no bytes, in which no old text can be named; return None for any other."""
+    try:
+        return slot.replace(data, expected=slot.identity(limit_bytes=0))
+    except (FileTooLarge, PathChanged, WrongKind):
+        return None
 
 
 def _told(shown: str, edited: Edited, *, is_changed: bool) -> ToolResult:

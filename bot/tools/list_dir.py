@@ -15,7 +15,7 @@ from typing import Any
 from bot.messages import Replay, Risk
 from bot.security.workspace import Entry, EntryKind, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import ChatFiles, one_line, size_text
+from bot.toolkit.chat_files import ChatFiles, one_line, problem, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.ignore_rules import NOISE, RULES_FILE, IgnoreRules, is_ignored, rules_above, rules_of
 from bot.toolkit.schema import BooleanSchema, IntegerSchema, StringSchema, tool_parameters_schema
@@ -108,7 +108,7 @@ def _list(listing: _Listing, path: str) -> ToolResult:
     except PathRefused as error:
         if _is_file(view, path):
             return ToolResult.error(f"{error}. read_file reads it.")
-        return ToolResult.refused(f"{error}.")
+        return problem(error)
     except OSError as error:
         return ToolResult.error(f"{one_line(path)}: cannot be listed: {os.strerror(error.errno or 0)}")
     return ToolResult("\n".join((*listing.lines, f"({'; '.join(listing.remarks(one_line(place.shown)))})")))

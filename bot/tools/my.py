@@ -12,6 +12,7 @@ from bot.interfaces import Unit
 from bot.messages import Replay, Risk
 from bot.records import CallResult
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
+from bot.toolkit.catalogue import ToolListing
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
 from bot.toolkit.settings import SETTINGS
 
@@ -156,7 +157,7 @@ class MyTool(Tool):
     def _tools(self) -> str:
         catalogue = self._context.room.catalogue
         rows = [] if catalogue is None else catalogue.listings()
-        return "\n".join(f"{row.name} ({row.risk or 'plugin'}): {row.status}" for row in rows)
+        return "\n".join(f"{row.name} ({row.risk or 'plugin'}): {_status(row)}" for row in rows)
 
     async def _usage(self, request: RequestContext) -> str:
         now = from_us(self._context.clock.now_us()).astimezone(request.tz)
@@ -171,6 +172,11 @@ class MyTool(Tool):
     async def _jobs(self, request: RequestContext) -> str:
         jobs = await self._context.store.jobs.list(request.address)
         return "\n".join(f"{job.id} ({job.state}): {job.title}, {job.schedule.describe()}" for job in jobs) or "no jobs"
+
+
+def _status(row: ToolListing) -> str:
+    """Return a tool's status for any chat: why a plugin failed may name files and hosts of the machine."""
+    return row.status if row.risk else "off: it does not load; `dutiful tools` says why"
 
 
 def _number(value: str | int) -> int | None:

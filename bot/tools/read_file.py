@@ -18,7 +18,7 @@ from bot.documents.reading import Documents
 from bot.messages import Replay, Risk
 from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
-from bot.toolkit.chat_files import ChatFiles, one_line, size_text
+from bot.toolkit.chat_files import ChatFiles, one_line, problem, size_text
 from bot.toolkit.context import ToolContext, current_request
 from bot.toolkit.file_types import IMAGES, FileType, chunks, file_type, is_whole_image
 from bot.toolkit.line_window import LineWindow, line_window
@@ -198,7 +198,7 @@ def _answer(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocu
     except PathRefused as error:
         if _is_folder(view, path):
             return ToolResult.error(f"{error}. list_dir shows what is in it.")
-        return ToolResult.refused(f"{error}.")
+        return problem(error)
     except OSError as error:
         return ToolResult.error(f"{one_line(path)}: cannot be read: {os.strerror(error.errno or 0)}")
 

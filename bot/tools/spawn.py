@@ -102,9 +102,12 @@ class SpawnTool(Tool):
             return CallResult(call_id=call_id, text=text)
 
         result = await self._context.store.steps.once(request.turn, call_id, work)
-        self._context.signal.notify(Topic.INBOUND)
         if params.get("wait") and started:
-            result = await self._outcome(request, call_id, started[0]) or result
+            with self._context.room.waits.waiting(request.turn.id):
+                self._context.signal.notify(Topic.INBOUND)
+                result = await self._outcome(request, call_id, started[0]) or result
+        else:
+            self._context.signal.notify(Topic.INBOUND)
         return ToolResult(result.text, is_error=result.is_error)
 
     async def _outcome(self, request: RequestContext, call_id: str, subagent: Subagent) -> CallResult | None:

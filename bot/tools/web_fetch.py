@@ -5,6 +5,7 @@ The connection and its walls are in `bot/web/client.py`, formats in `bot/web/con
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -26,6 +27,7 @@ FETCH_LIMIT_S = 30.0
 """For the request with all its redirects; what comes back has the rest of the call's time."""
 
 _ERROR_CHARS = 2_000
+_GOOD = range(200, 300)
 _ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"
 
 
@@ -99,7 +101,7 @@ class WebFetchTool(Tool):
                 headers={"Accept": _ACCEPT, "Accept-Language": f"{current_request().language},en;q=0.8,*;q=0.5"},
                 timeout_s=FETCH_LIMIT_S,
             )
-            if answer.status >= 300:  # noqa: PLR2004 - a redirect that leads nowhere is no page either
+            if answer.status not in _GOOD:  # a redirect that leads nowhere is no page either
                 return await self._http_error(answer)
             content = await self._contents.read(answer, markdown=mode != "text", max_chars=max_chars)
         except NetworkRefused as exc:
@@ -108,7 +110,7 @@ class WebFetchTool(Tool):
             return ToolResult.error(f"{_shown(url)} could not be fetched: {exc}.")
         except NoContent as exc:
             return ToolResult.error(f"{_shown(answer.url)}: the answer ({size_text(len(answer.body))}) {exc}.")
-        return _result(answer, content)
+        return await asyncio.to_thread(_result, answer, content)  # the longest take a tenth of a second
 
     async def _http_error(self, answer: Answer) -> ToolResult:
         """Return an HTTP error with the beginning of what the server says about it."""
@@ -142,8 +144,8 @@ def _what_was_cut(content: Content) -> str:
         return ""
     shown = len(content.text)
     total = f"the first {shown:,} of {content.total_chars:,}" if content.total_chars else f"the first {shown:,}"
-    more = f"; a larger max_chars, up to {MAX_CHARS:,}, gives more" if shown < MAX_CHARS else ""
-    return f"({total} characters are shown{more})"
+    more = f"a larger max_chars, up to {MAX_CHARS:,}, gives more" if shown < MAX_CHARS else "no call gives more"
+    return f"({total} characters are shown; {more})"
 
 
 def _shown(url: str) -> str:

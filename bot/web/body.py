@@ -12,6 +12,7 @@ ACCEPT_ENCODING = "gzip, deflate"
 """What `read_body` can unpack."""
 
 _STEP_BYTES = 256 * 1024  # unpacked at once: about a millisecond of the loop's time
+_FEED_BYTES = 4 * 1024  # packed bytes at once: the rest is copied after each part of a gzip body, and parts may be tiny
 _GZIP, _ZLIB, _RAW = 31, 15, -15  # window bits of zlib
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -38,7 +39,7 @@ async def read_body(
                 if cut:
                     return bytes(body[:limit_bytes]), True
                 raise WebTooLarge(f"the answer is larger than {limit_bytes:,} bytes")
-            if len(piece) == _STEP_BYTES:
+            if unpacker:
                 await asyncio.sleep(0)
     if unpacker and not unpacker.is_complete:
         if cut:
@@ -68,9 +69,16 @@ class Unpacker:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield what comes out of the next bytes, in pieces of limited size.
 
+        Some are empty, so that none takes long: whoever takes them can let others run in between.
+
         Raises:
             WebError: the data is damaged.
         """
+        for start in range(0, len(data), _FEED_BYTES):
+            yield from self._feed(data[start : start + _FEED_BYTES])
+            yield b""
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
         while True:
             if self._stream is None:
                 if not data or not self._begins_member(data):

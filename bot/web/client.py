@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from types import MappingProxyType
@@ -95,8 +95,7 @@ class GuardedClient:
             raise WebTimeout(f"{target.host} did not answer in full within {timeout_s:g} s") from None
 
     async def _follow(self, request: Request, *, trusted: bool, max_bytes: int) -> Answer:
-        from bot.web.exchange import exchange  # aiohttp takes 160 ms
-
+        exchange = await asyncio.to_thread(_load_exchange)
         named = request.target.origin
         for redirects in range(MAX_REDIRECTS + 1):
             is_trusted = trusted and request.target.origin == named
@@ -141,6 +140,12 @@ def _redirected(request: Request, status: int, location: str) -> Request:
             raise NetworkRefused(f"a redirect to another place ({target.host}) is not followed with this request")
         headers = {name: value for name, value in headers.items() if name in _PUBLIC_HEADERS}
     return replace(request, method=method, target=target, headers=headers, body=body)
+
+
+def _load_exchange() -> Callable[..., Awaitable[Answer]]:
+    from bot.web.exchange import exchange  # aiohttp takes 160 ms the first time: too long for the loop as well
+
+    return exchange
 
 
 def _joined(url: str, location: str) -> str:

@@ -29,8 +29,9 @@ MAX_IMAGE_BYTES = 8 * 1024 * 1024
 
 _MAX_JSON_BYTES = 2 * 1024 * 1024  # larger ones stay as they are: taking them apart would hold up everybody
 _SNIFF_CHARS = 1_024
+# What was passed over is not looked at again (possessive), or a page of comments would take for ever.
 _MARKUP = re.compile(
-    r"\s*(?:<!--.{0,500}?-->\s*|<\?xml[^>]{0,200}>\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    r"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 _UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-unknown", "unknown/unknown"})
 _DOCUMENTS: Mapping[str, DocumentKind] = MappingProxyType(

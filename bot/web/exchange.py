@@ -5,15 +5,22 @@ Import it late: aiohttp takes 160 ms. Redirects, names and judging addresses are
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
+from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.streams import StreamReader
 from yarl import URL
 
 from bot.web.body import ACCEPT_ENCODING, read_body
@@ -26,9 +33,14 @@ ERROR_BYTES = 64 * 1024
 _CONNECT_LIMIT_S = 10.0
 _LINE_BYTES = 16 * 1024
 _HEADERS = 128
+_INTERIM = range(100, 200)
+_INTERIM_ANSWERS = 16  # more of them end the exchange
+# Received at once, and with it how long the loop takes for it: a chunked body may be of single bytes. Enough for
+# 10 MiB in 30 s from 200 ms away.
+_RECEIVE_BYTES = 64 * 1024
 
 _TYPE = re.compile(r"\s*([a-z0-9!#$&^_.+-]{1,63}/[a-z0-9!#$&^_.+-]{1,63})\s*(?:;|$)", re.IGNORECASE)
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*+charset\s*+=\s*+[\"']?\s*+([\w.:+-]{1,40})", re.IGNORECASE)  # possessive: linear
 
 
 async def exchange(request: Request, addresses: Sequence[str], *, max_bytes: int) -> Answer:
@@ -46,7 +58,7 @@ async def exchange(request: Request, addresses: Sequence[str], *, max_bytes: int
 
 
 async def _exchange(request: Request, addresses: Sequence[str], *, max_bytes: int) -> Answer:
-    connector = aiohttp.TCPConnector(
+    connector = _Connector(
         resolver=_Pinned(addresses), use_dns_cache=False, force_close=True, socket_factory=_socket_factory(addresses)
     )
     async with aiohttp.ClientSession(
@@ -99,6 +111,34 @@ async def _answer(request: Request, response: aiohttp.ClientResponse, max_bytes:
     return replace(head, body=body, is_cut=is_cut)
 
 
+class _Protocol(ResponseHandler):
+    """Ends a connection that brings interim answers (100 to 199) without end: the library would take them all."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._interim_answers = 0
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """See `DataQueue.feed_data`: the next head of an answer, and what its body comes through."""
+        if self._interim_answers > _INTERIM_ANSWERS:
+            return
+        self._interim_answers += data[0].code in _INTERIM
+        super().feed_data(data, size)
+        if self._interim_answers > _INTERIM_ANSWERS:
+            if self.transport is not None:
+                self.transport.abort()
+            self.set_exception(HttpProcessingError(message="too many interim answers"))
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connector whose connections are of our protocol."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        made: Any = partial(_Protocol, loop=self._loop)  # its type is invariant, though a subclass does
+        self._factory = made
+
+
 class _Pinned(AbstractResolver):
     """Gives the addresses that were judged, whatever the name."""
 
@@ -130,6 +170,7 @@ def _socket_factory(addresses: Collection[str]) -> aiohttp.SocketFactoryType:
             raise PermissionError("a connection to an address that was not judged")
         made = socket.socket(family=family, type=kind, proto=proto)
         made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         return made
 
     return make

@@ -75,19 +75,27 @@ class PageReader:
             if self._process is not None and self._process.returncode is None:
                 return
             await self._end()
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                self._control.setblocking(False)
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(theirs.fileno()), str(self._idle_s),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    cwd="/",
-                    env={"LANG": "C.UTF-8", "PATH": os.defpath},
-                    start_new_session=True,
-                )  # fmt: skip
+            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                with theirs:
+                    control.setblocking(False)
+                    process = await self._start(theirs.fileno())
+            except BaseException:
+                control.close()
+                raise
+            self._control, self._process = control, process  # both or none: others look meanwhile
+
+    async def _start(self, control_fd: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(control_fd), str(self._idle_s),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            pass_fds=(control_fd,),
+            cwd="/",
+            env={"LANG": "C.UTF-8", "PATH": os.defpath},
+            start_new_session=True,
+        )  # fmt: skip
 
     async def read(self, markup: str, url: str, *, markdown: bool) -> PageText:
         """Return what there is to read on a page; `url` makes its links absolute.
@@ -108,7 +116,8 @@ class PageReader:
     async def close(self) -> None:
         """End the process and with it the pages being read; idempotent, and nothing is read any more."""
         self._is_closed = True
-        await self._end()
+        async with self._starting:  # one that is just being started would be left behind
+            await self._end()
 
     async def _end(self) -> None:
         process, self._process = self._process, None
@@ -138,17 +147,20 @@ class PageReader:
             os.close(page)
         if ours is None:
             return b""
+        asked = self._control
         try:
             async with asyncio.timeout(_WALL_FACTOR * self._cpu_s):
                 return await _all_of(ours)
         except TimeoutError:
-            await self._end()
+            if self._control is asked:  # else another page has found out before
+                await self._end()
             return b""
 
     async def _send(self, order: bytes, page: int) -> int | None:
         """Send an order and return the pipe its answer comes through; None if the process has just ended."""
         await self._ensure_process()
-        assert self._control is not None
+        if self._control is None:  # another page has just found out that the process hangs
+            return None
         ours, theirs = os.pipe()
         try:
             socket.send_fds(self._control, [order], [page, theirs])

@@ -8,10 +8,12 @@ pipe for the answer. The process ends with the bot, and by itself when it has ha
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import math
 import os
 import resource
+import select
 import signal
 import socket
 from typing import Any
@@ -50,12 +52,14 @@ def main(control_fd: int, *, idle_s: float) -> None:
 def _serve(order: dict[str, Any], page: int, answer: int) -> None:
     """Read one page and end. Whatever goes wrong, the answer is then missing, which says enough."""
     try:
+        _end_with_asker(answer)
         _limit_self(cpu_s=order["cpu_s"], memory_bytes=order["memory_bytes"])
         with open(page, "rb") as file:
             markup = file.read().decode("utf-8", "replace")
         found = page_text(markup, order["url"], markdown=order["markdown"], plain=order["plain"])
         found["total_chars"] = len(found["text"])
         found["text"] = found["text"][: order["max_chars"]]
+        fcntl.fcntl(answer, fcntl.F_SETFL, os.O_WRONLY)  # from now on, what is read from the pipe would end it too
         with open(answer, "wb") as file:
             file.write(json.dumps(found).encode())
     finally:
@@ -71,6 +75,16 @@ def _limit_self(*, cpu_s: int, memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+
+
+def _end_with_asker(answer: int) -> None:
+    """End at once when nobody waits for the answer any more: SIGIO's default action ends the process, see pipe(7)."""
+    fcntl.fcntl(answer, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(answer, fcntl.F_SETFL, os.O_WRONLY | os.O_ASYNC)
+    poll = select.poll()
+    poll.register(answer, 0)
+    if poll.poll(0):  # it was given up before
+        os._exit(0)
 
 
 def _end_with_parent() -> None:

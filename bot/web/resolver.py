@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Protocol
 
 LOOKUP_LIMIT_S = 10.0
 """How long one lookup may take."""
 
-# Lookups cannot be ended from outside: with threads of their own, those that hang hold up nothing but names.
-_THREADS = 16
+# Lookups cannot be ended from outside. Each has a thread of its own that the end of the program does not wait for, and
+# one that is given up has no place any more: names that hang hold up no others.
+_AT_ONCE = 16
 
 
 class Resolver(Protocol):
@@ -34,21 +36,37 @@ class SystemResolver:
 
     def __init__(self, *, limit_s: float = LOOKUP_LIMIT_S) -> None:
         self._limit_s = limit_s
-        self._threads: ThreadPoolExecutor | None = None
+        self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def lookup(self, host: str, port: int) -> Sequence[str]:
         """See `Resolver.lookup`."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lookup")
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(self._limit_s):
-            return await loop.run_in_executor(self._threads, _lookup, host, port)
+        async with asyncio.timeout(self._limit_s), self._places:
+            found: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+            threading.Thread(target=_look_up_for, args=(found, host, port), name=f"lookup-{host}", daemon=True).start()
+            return await found
 
     def close(self) -> None:
         """See `Resolver.close`."""
-        threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_up_for(found: asyncio.Future[Sequence[str]], host: str, port: int) -> None:
+    addresses: Sequence[str] = ()
+    error: OSError | None = None
+    try:
+        addresses = _lookup(host, port)
+    except OSError as exc:
+        error = exc
+    with suppress(RuntimeError):  # the loop has ended meanwhile
+        found.get_loop().call_soon_threadsafe(_settle, found, addresses, error)
+
+
+def _settle(found: asyncio.Future[Sequence[str]], addresses: Sequence[str], error: OSError | None) -> None:
+    if found.done():  # given up
+        return
+    if error is None:
+        found.set_result(addresses)
+    else:
+        found.set_exception(error)
 
 
 def _lookup(host: str, port: int) -> Sequence[str]:

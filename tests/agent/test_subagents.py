@@ -276,3 +276,44 @@ async def test_stop_ends_the_wait_and_the_helper(tmp_path: Path) -> None:
         await engine.turns_end(3)
         await engine.idle()
         assert engine.channel.texts() == ["Stopped."]
+
+
+async def test_parents_that_wait_leave_their_places_to_their_helpers_and_to_others(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+
+    async def answer(request: ModelRequest) -> ModelReply:
+        if "background worker" in request.messages[0]["content"]:
+            await may_end.wait()
+            return said("Total is 42")
+        if last_user(request) == "go" and request.messages[-1]["role"] == "user":
+            return calls(("spawn", {"task": TASK, "label": "sum", "wait": True}))
+        return said((tool_texts(request) or ["nobody waits"])[-1])
+
+    limits = LimitsSection(turns_at_once=3)
+    async with rig(tmp_path, AnsweringProvider(answer), limits=limits) as engine:
+        for chat in ("a", "b", "c"):
+            await engine.says("go", sender=OWNER, chat=chat)
+        may_end.set()
+        for chat in ("a", "b", "c"):
+            assert "Total is 42" in (await engine.texts_count(1, chat=chat))[0]
+        assert await engine.asks("hello", chat="d") == "nobody waits"
+
+
+async def test_stop_takes_back_a_helper_that_has_not_begun(tmp_path: Path) -> None:
+    family = Family(lambda request: said("Total is 42"))
+    stuck = asyncio.Event()
+
+    async def answer(request: ModelRequest) -> ModelReply:
+        if request.messages[-1]["role"] == "tool":
+            await stuck.wait()
+        return await family(request)
+
+    provider = AnsweringProvider(answer)
+    async with rig(tmp_path, provider, limits=LimitsSection(turns_at_once=1)) as engine:
+        await engine.says("go", sender=OWNER)
+        await engine.until(lambda: len(provider.requests) == 2)
+        assert await engine.asks("/stop", sender=OWNER) == "Stopped."
+        assert await engine.asks("hello", sender=OWNER) == "re: hello"
+        await engine.idle()
+        assert family.child_requests == []
+        assert await engine.asks("/stop", sender=OWNER) == "Nothing is running."

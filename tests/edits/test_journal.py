@@ -178,6 +178,35 @@ def test_a_disk_that_takes_no_more_leaves_every_file_as_it_was(desk: Desk) -> No
     assert desk.records() == []
 
 
+def test_a_file_where_a_folder_is_needed_undoes_the_whole_change(desk: Desk) -> None:
+    with pytest.raises(ChangeFailed, match=r"is not a folder\. Nothing was changed$"):
+        desk.carry_out({"a": "new a", "made": "file", "made/below": "x", "sub/b": "new b"})
+    assert desk.texts() == OLD
+    assert desk.records() == []
+
+
+def test_a_folder_that_became_a_link_before_its_turn_undoes_the_others(desk: Desk, tmp_path: Path) -> None:
+    changes = changes_to(desk.view, {"a": "new a", "sub/b": "new b"})
+    (tmp_path / "outside").mkdir()
+    (desk.view.root / "sub").rename(desk.view.root / "moved")
+    (desk.view.root / "sub").symlink_to(tmp_path / "outside")
+    with pytest.raises(ChangeFailed, match=r"leads out of this chat's files\. Nothing was changed$"):
+        desk.journal.carry_out(desk.view, BY, changes)
+    assert (desk.view.root / "a").read_text() == OLD["a"]
+    assert desk.records() == []
+
+
+def test_what_can_be_restored_is_restored_although_another_file_cannot(desk: Desk, tmp_path: Path) -> None:
+    desk.killed_at(f"change-under-way:{len(WANTED)}")
+    (tmp_path / "outside").mkdir()
+    (desk.view.root / "sub").rename(desk.view.root / "moved")
+    (desk.view.root / "sub").symlink_to(tmp_path / "outside")
+    desk.recover()
+    assert (desk.view.root / "a").read_text() == OLD["a"]
+    assert (desk.view.root / "gone").read_text() == OLD["gone"]
+    assert desk.records()[0].state is ChangeState.PREPARED  # for sub/b
+
+
 def test_recovery_leaves_alone_what_somebody_else_changed_after_the_crash(desk: Desk) -> None:
     desk.killed_at(f"change-under-way:{len(WANTED)}")
     theirs = {"a": "they", "sub/b": "longer than ours", "gone": "here again", "made/by/us": "other"}

@@ -132,3 +132,20 @@ def test_hits_are_in_order_apart_and_equal_to_the_old_text_in_their_way(text: st
 def test_folding_and_splitting_keep_the_length(text: str) -> None:
     assert len(folded(text)) == len(text)
     assert "".join(lines_of(text)) == text
+
+
+@pytest.mark.parametrize("shift", range(8))
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_places_in_a_long_text_are_found_wherever_it_is_cut_for_the_search(shift: int, end: str) -> None:
+    block = ["  b", "\tc", "", "d"]
+    lines = ["x" * shift, *block * 60_000, "b"]
+    text = end.join(lines)
+    matches = find(text, "b\nc\n")
+    assert matches is not None
+    assert matches.way is Way.SPACE
+    assert [hit.line for hit in matches.hits] == [2 + 4 * index for index in range(60_000)]
+    first, size = shift + len(end), len(end.join([*block, ""]))
+    length = len(end.join([*block[:2], ""]))
+    assert [(hit.start, hit.end) for hit in matches.hits] == [
+        (first + index * size, first + index * size + length) for index in range(60_000)
+    ]

@@ -29,6 +29,7 @@ class Fault(StrEnum):
     HUGE_HEADERS = "huge_headers"  # a header of 100 KB
     MANY_HEADERS = "many_headers"  # 5,000 of them
     NOT_HTTP = "not_http"
+    INTERIM = "interim"  # interim answers (103) without end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,8 @@ class PageServer(LoopbackServer):
                 return self._raw(request, b"HTTP/1.1 200 OK\r\n" + lines + b"\r\nbody")
             case Fault.NOT_HTTP:
                 return self._raw(request, b"220 mail.example.org ESMTP\r\n")
+            case Fault.INTERIM:
+                await self._interim(request)
             case Fault.CUT_OFF:
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: {page.content_type}\r\nContent-Length: {2 * len(page.body)}"
                 return self._raw(request, head.encode() + b"\r\n\r\n" + page.body)
@@ -122,6 +125,12 @@ class PageServer(LoopbackServer):
             self.sent_bytes += len(page.body)
             if page.fault is Fault.STALLED:
                 await asyncio.Event().wait()
+
+    async def _interim(self, request: web.BaseRequest) -> None:
+        assert request.transport is not None
+        while not request.transport.is_closing():
+            request.transport.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 1_000)
+            await asyncio.sleep(0.001)
 
     def _raw(self, request: web.BaseRequest, data: bytes) -> web.Response:
         if request.transport is None:

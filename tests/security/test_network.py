@@ -248,3 +248,10 @@ def test_any_text_is_a_target_or_refused(text: str) -> None:
     assert target.scheme in {"http", "https"}
     assert parse_target(target.url) == target
     assert target.address is None or GUARD.refusal(target.address) == ""
+
+
+def test_a_url_that_is_short_only_before_it_is_quoted_is_too_long() -> None:
+    """One sign becomes twelve; the page's reader and servers get the long form."""
+    with pytest.raises(BadUrl, match="as it is sent"):
+        parse_target("http://example.org/" + "\U0001f600" * 1_000)
+    parse_target("http://example.org/" + "\U0001f600" * 600)

@@ -25,6 +25,7 @@ from bot.security.workspace import (
     Root,
     WorkspaceView,
     WriteFailed,
+    WrongKind,
 )
 
 SECRET = b"TOP SECRET"
@@ -335,6 +336,44 @@ def test_an_owner_writes_in_all_chats_but_makes_none(view: WorkspaceView, tmp_pa
 
 
 # --- links -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("link", "path"),
+    [
+        ("../telegram=3A9/mine", "link"),
+        ("../telegram=3A9", "link/mine"),
+        ("../../chats/telegram=3A9/mine", "link"),
+        ("sub/../../telegram=3A9/mine", "link"),
+    ],
+)
+def test_a_chats_link_leads_no_owner_into_another_chat(tmp_path: Path, link: str, path: str) -> None:
+    """C080, between chats: what an owner reads or writes as one chat's file is never another's."""
+    owner = WorkspaceView.of(tmp_path / "ws", "telegram:9", all_chats=True)
+    theirs = WorkspaceView.of(tmp_path / "ws", "telegram:1")
+    owner.make_dirs()
+    theirs.make_dirs()
+    (owner.root / "mine").write_text("mine")
+    (theirs.root / "link").symlink_to(link)
+    with pytest.raises(PathRefused, match="is a link that leads to another chat's"):
+        owner.open_read(f"chats/telegram=3A1/{path}")
+    with (
+        pytest.raises(PathRefused, match="is a link that leads to another chat's"),
+        owner.slot(f"chats/telegram=3A1/{path}") as slot,
+    ):
+        slot.replace(b"x")
+    assert (owner.root / "mine").read_text() == "mine"
+    (theirs.root / "link").unlink()
+    (theirs.root / "near").write_text("near")
+    (theirs.root / "link").symlink_to("../telegram=3A1/near")
+    with owner.open_read("chats/telegram=3A1/link") as file:
+        assert file.read() == b"near"
+
+
+def test_a_name_that_ends_in_a_slash_is_a_folders(view: WorkspaceView) -> None:
+    with pytest.raises(WrongKind, match="names a folder"), view.slot("new/folder/", make_parents=True):
+        pass
+    assert not (view.root / "new").exists()
 
 
 def test_a_link_within_the_own_files_is_written_through_and_stays(view: WorkspaceView) -> None:

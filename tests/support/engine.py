@@ -201,6 +201,7 @@ class Rig:
                 policy=self.policy,
                 limits=limits,
                 settings=self.room.settings,
+                waits=self.room.waits,
                 governor_limits=GovernorLimits(
                     context_window_tokens=self.setup.window_tokens,
                     max_output_tokens=4_096,
@@ -208,7 +209,7 @@ class Rig:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(lambda request: self.room.files.view(request).root),
+                offload=offload_to(self.room.files.view),
                 images=ImageStore(self.setup.folder / "media"),
             )
         )

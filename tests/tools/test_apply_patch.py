@@ -444,3 +444,98 @@ async def test_any_diff_on_any_file_is_a_result(desk: ToolDesk, old: str, new: s
     assert len(result) < 10_000
     if result.is_error:
         assert files(desk) == {"f": data}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("f", "b/f"), ("a/f", "f"), ("a/f", "a/f"), ("b/f", "b/f"), ("f.orig", "f"), ("old/f", "new/f"), ("./f", "./f"),
+        ("a/./f", "b/./f"), ("{root}/f", "{root}/f"),
+    ],
+)  # fmt: skip
+async def test_a_diff_without_words_on_renames_changes_the_file_that_is_there(
+    desk: ToolDesk, old: str, new: str
+) -> None:
+    put(desk, f="1\n")
+    names = f"--- {old}\n+++ {new}\n".replace("{root}", str(desk.root(ME)))
+    result = await apply(desk, f"{names}@@ -1 +1 @@\n-1\n+2\n")
+    assert "- changed " in result
+    assert files(desk) == {"f": b"2\n"}
+
+
+async def test_a_folder_that_is_called_like_a_prefix_is_meant_when_its_file_is_there(desk: ToolDesk) -> None:
+    for folder in ("a", "b"):
+        (desk.root(ME) / folder).mkdir()
+        put(desk, **{f"{folder}/f": "1\n"})
+    put(desk, f="1\n")
+    await apply(desk, "--- a/f\n+++ a/f\n@@ -1 +1 @@\n-1\n+2\n")
+    await apply(desk, "--- a/b/f\n+++ b/b/f\n@@ -1 +1 @@\n-1\n+3\n")
+    assert files(desk) == {"a/f": b"2\n", "b/f": b"3\n", "f": b"1\n"}
+
+
+async def test_a_rename_that_only_the_names_tell_is_one(desk: ToolDesk) -> None:
+    put(desk, old="1\n")
+    assert "- renamed old to new" in await apply(desk, "--- a/old\n+++ b/new\n@@ -1 +1 @@\n-1\n+2\n")
+    assert files(desk) == {"new": b"2\n"}
+
+
+async def test_lines_between_two_changes_do_not_count_as_changed(desk: ToolDesk) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 2001))
+    put(desk, f=text)
+    patch = (
+        "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n line 1\n-line 2\n+two\n+and\n line 3\n"
+        "@@ -1900,2 +1901,2 @@\n line 1900\n-line 1901\n+later\n"
+    )
+    shown = await apply(desk, patch, dry_run=True)
+    assert "1 file, +3 -2 lines" in shown
+    assert shown.endswith(
+        "--- a/f\n+++ b/f\n@@ -1,3 +1,4 @@\n line 1\n-line 2\n+two\n+and\n line 3\n"
+        "@@ -1900,2 +1901,2 @@\n line 1900\n-line 1901\n+later"
+    )
+    assert (await apply(desk, patch)).endswith("- changed f (+3 -2)")
+
+
+async def test_a_file_that_is_made_anew_in_place_of_a_program_is_none(desk: ToolDesk) -> None:
+    put(desk, f="1\n")
+    (desk.root(ME) / "f").chmod(0o755)
+    gone = "diff --git a/f b/f\ndeleted file mode 100755\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"
+    made = "diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+2\n"
+    assert not (await apply(desk, gone + made)).is_error
+    assert files(desk) == {"f": b"2\n"}
+    assert (desk.root(ME) / "f").stat().st_mode & 0o777 == 0o644
+
+
+async def test_an_empty_parameter_counts_as_not_given(desk: ToolDesk) -> None:
+    put(desk, f="1\n")
+    await apply(desk, change("f", "1", "2"), edits=[])
+    assert files(desk) == {"f": b"2\n"}
+    await edit(desk, {"path": "f", "old_text": "2", "new_text": "3"}, patch="")
+    assert files(desk) == {"f": b"3\n"}
+    assert "exactly one of patch and edits" in await edit(desk, patch="")
+
+
+async def test_a_file_below_a_new_file_leaves_nothing_behind(desk: ToolDesk) -> None:
+    result = await edit(
+        desk,
+        {"path": "f", "action": "add", "new_text": "x"},
+        {"path": "f/below", "action": "add", "new_text": "x"},
+    )
+    assert result.is_error
+    assert files(desk) == {}
+    assert records(desk) == []
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "--- lib/f\n+++ lib/f\n@@ -1 +1 @@\n-1\n+2\n",  # another folder's file of that name
+        "--- a/f\n+++ a/f\n@@ -0,0 +1 @@\n+2\n",  # a new one
+        "--- old/f\n+++ new/g\n@@ -1 +1 @@\n-1\n+2\n",
+    ],
+)
+async def test_a_file_of_the_same_name_elsewhere_is_not_taken_for_the_one_that_is_meant(
+    desk: ToolDesk, patch: str
+) -> None:
+    put(desk, f="1\n")
+    await apply(desk, patch)
+    assert files(desk)["f"] == b"1\n"

@@ -288,3 +288,18 @@ async def test_it_is_told_as_a_write_that_a_crash_leaves_unknown(desk: ToolDesk)
     tool = desk.registry.get("edit_file")
     assert tool is not None
     assert (tool.risk, tool.replay, tool.read_only) == (Risk.WRITE, Replay.ONCE, False)
+
+
+async def test_a_file_without_text_is_filled_by_an_empty_old_text(desk: ToolDesk) -> None:
+    file = put(desk, "a.sh", b"")
+    file.chmod(0o700)
+    assert await edit(desk, "a.sh", "", "x\n") == "a.sh: was empty; filled (2 bytes)."
+    assert file.read_bytes() == b"x\n"
+    assert file.stat().st_mode & 0o777 == 0o700
+    assert "exists already" in await edit(desk, "a.sh", "", "y\n")
+
+
+async def test_a_reason_ends_in_one_full_stop(desk: ToolDesk) -> None:
+    put(desk, "a", b"abc\n")
+    told = await edit(desk, "a", "completely different", "z")
+    assert told.startswith("a: old_text is not there. Nothing in it is similar.\n")

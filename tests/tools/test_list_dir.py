@@ -115,7 +115,7 @@ async def test_noise_folders_are_named_but_not_opened_unless_asked_for(desk: Too
     [
         "*a" * 60 + "b\n",
         ("*a" * 100 + "b\n") * 300,
-        ("?" * 60 + "*a" * 20 + "\n") * 200,
+        ("?" * 60 + "*a" * 20 + "b\n") * 200,
         "[[:alpha:]--z]\n[a&&b]\n[a||b]\n",
         "\ud800",
         "[[" * 30_000,
@@ -263,3 +263,11 @@ async def test_the_call_may_run_beside_others_and_again_after_a_crash(desk: Tool
     assert tool is not None
     assert tool.concurrency_safe
     assert (tool.risk, tool.replay) == ("read", "safe")
+
+
+async def test_too_many_wildcards_in_gitignore_leave_the_first_rules_in_force(desk: ToolDesk) -> None:
+    put(desk, ".gitignore", content="*.log\n" + "".join(f"{'?' * 200}{number}\n" for number in range(900)))
+    put(desk, "a.log", "b.txt")
+    told = await ls(desk)
+    assert "b.txt" in told
+    assert "1 left out by .gitignore: a.log" in told

@@ -14,6 +14,8 @@ from pydantic import SecretStr
 from bot.config import LlmSection
 from bot.interfaces import ModelReply
 from bot.messages import ChatType, Role, Usage, new_id
+from bot.toolkit.catalogue import ToolCatalogue
+from bot.toolkit.loader import ToolLoader
 from tests.support.contexts import ToolDesk, request_context, tool_context
 from tests.support.engine import MEMBER, OWNER, Rig, again, calls, rig, said, tool_texts
 from tests.support.providers import ScriptedProvider
@@ -140,3 +142,12 @@ async def test_no_secret_is_shown(tmp_path: Path) -> None:
     assert "model gpt-5-mini" in text
     assert "secret" not in text.replace("secrets", "")
     assert "pass-1" not in text
+
+
+async def test_why_a_plugin_failed_is_for_the_operator_alone(engine: Rig) -> None:
+    loader = ToolLoader(test_classes=[])
+    loader.failures["weather"] = "cannot be created: FileNotFoundError: '/srv/keys/weather'"
+    engine.room.catalogue = ToolCatalogue(loader, engine.registry)
+    text = await my(engine, sender=MEMBER, chat_type=ChatType.GROUP, key="tools")
+    assert "weather (plugin): off: it does not load; `dutiful tools` says why" in text
+    assert "/srv" not in text

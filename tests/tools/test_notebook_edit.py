@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bot.edits.json_style import JsonStyle
 from bot.edits.notebook import Notebook, NotebookChange, NotebookError
 from bot.edits.plan import MAX_FILE_BYTES
 from bot.toolkit.base import ToolResult
@@ -314,3 +315,26 @@ def outcome(text: str, cell: int | str) -> str:
     except NotebookError as error:
         return str(error)
     return change.told
+
+
+@pytest.mark.parametrize(("version", "minor"), [("4", "true"), ("4.0", "5"), ("4", "5.0")])
+async def test_a_format_that_is_no_whole_number_is_told(desk: ToolDesk, version: str, minor: str) -> None:
+    put(desk, f'{{"cells": [], "metadata": {{}}, "nbformat": {version}, "nbformat_minor": {minor}}}')
+    told = await edit(desk, action="insert", source="x")
+    assert told.is_error
+    assert told.startswith("n.ipynb: is not a valid notebook: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ascii"),
+    [
+        (r'{"a": "\u00e9"}', True),
+        (r'{"a": "\\\u00e9"}', True),
+        (r'{"a": "\\u00e9"}', False),  # an escaped backslash, and letters
+        (r'{"a": "\\\\u00e9", "b": "\\\\\u00e9"}', True),
+        (r'{"a": "\u0007"}', False),  # must be escaped in any file
+        ('{"a": "é"}', False),
+    ],
+)
+def test_letters_are_escaped_where_the_file_escapes_them(text: str, is_ascii: bool) -> None:
+    assert JsonStyle.of(text).is_ascii == is_ascii

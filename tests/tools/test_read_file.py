@@ -419,3 +419,23 @@ async def test_the_call_may_run_beside_others_and_again_after_a_crash(desk: Tool
     assert tool is not None
     assert tool.concurrency_safe
     assert (tool.risk, tool.replay) == ("read", "safe")
+
+
+async def test_a_path_through_a_file_is_a_mistake_and_no_refusal(desk: ToolDesk) -> None:
+    (desk.root(ME) / "a.txt").write_text("x")
+    for tool in ("read_file", "list_dir"):
+        result = await desk.call(ME, tool, path="a.txt/below")
+        assert "a.txt/below: is not a folder" in result
+        assert result.is_error
+        assert not result.is_refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["café\n", "Prix : 5 €\n", "temp: 20 °C\n", "© 2020 Foo\n", "int main(){ /* é */ }\n", "é l'été\n" * 500],
+)
+async def test_a_few_western_letters_are_not_taken_for_another_script(desk: ToolDesk, text: str) -> None:
+    (desk.root(ME) / "a.txt").write_bytes(text.encode("cp1252"))
+    result = await read(desk, "a.txt", limit=1)
+    assert result.startswith(f"1| {text.splitlines()[0]}\n")
+    assert "encoding cp1252 (guessed)" in result

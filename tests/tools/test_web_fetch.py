@@ -125,12 +125,21 @@ async def test_what_is_cut_is_told_with_the_way_to_more(desk: ToolDesk, server: 
     whole = await fetch_page(desk, server, Page(body=body, content_type="text/plain"), max_chars=150_000)
     assert len(content(whole)) == 150_000
     assert whole.endswith("]")
+    most = await fetch_page(desk, server, Page(body=body * 4, content_type="text/plain"), max_chars=500_000)
+    assert most.endswith("(the first 500,000 of 600,000 characters are shown; no call gives more)")
 
 
 async def test_a_parameter_beyond_its_limit_is_an_error(desk: ToolDesk, server: PageServer) -> None:
     for params in ({"max_chars": 500_001}, {"max_chars": 0}, {"mode": "pdf"}, {"urls": "x"}):
         assert (await fetch(desk, server.origin, **params)).is_error
     assert server.seen == []
+
+
+@pytest.mark.parametrize("unit", ["<!---->", "<!-- --> ", "<?xml?>", "<?xml>\n<!---->"])
+async def test_a_page_of_nothing_but_comments_is_passed_over(unit: str, desk: ToolDesk, server: PageServer) -> None:
+    """Without a type it is looked at for markup: trying each way to take the comments apart would never end."""
+    result = await fetch_page(desk, server, Page(body=unit.encode() * 500, content_type=""))
+    assert content(result) == (unit * 500).strip() or content(result) == unit * 500
 
 
 # --- charsets

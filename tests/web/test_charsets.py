@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.web.charsets import decode
+from tests.support.ticking import loop_ticks
 
 RUSSIAN = "Это страница на русском языке, и её можно прочитать."
 CHINESE = "这是一个用旧编码写成的网页,里面有足够多的文字可以阅读。"
@@ -74,6 +77,49 @@ def test_a_codec_that_is_no_encoding_of_pages_is_not_used(label: str) -> None:
     assert codecs.lookup(label) if label != "mbcs" else True
     assert (found := decode(rb"a\u0041-xn+AGE-" + "é".encode(), label=label))
     assert found.text == r"a\u0041-xn+AGE-é"
+
+
+def test_a_utf16_label_without_an_order_means_the_little_endian_one() -> None:
+    assert (found := decode(RUSSIAN.encode("utf-16-le"), label="utf-16"))
+    assert found.text == RUSSIAN
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"<meta charset=" + b" " * 8_100 + b"!",
+        b"<?xml encoding=" + b" " * 8_100 + b"!",
+        b"<meta " + b"charset " * 1_000,
+    ],
+    ids=["meta", "xml", "again"],
+)
+def test_a_declaration_of_blanks_is_passed_over_in_no_time(head: bytes) -> None:
+    """No exact figure: trying each way to split the blanks takes seconds, in which no other thread runs."""
+    begun = time.process_time()
+    for _ in range(10):
+        assert decode(head, is_markup=True)
+    assert time.process_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "label"),
+    [(b"\xff\xfe" + b"\x00\xd8" * 500_000, ""), (b"<p>" + b"\x81\x20" * 500_000, "cp1252")],
+    ids=["surrogates", "undefined"],
+)
+async def test_bytes_that_fit_nothing_do_not_hold_up_the_loop(unit: bytes, label: str) -> None:
+    async with loop_ticks() as ticks:
+        found = await asyncio.to_thread(decode, unit, label=label)
+    assert found
+    assert ticks.count > 10
+
+
+@given(st.binary(max_size=40), st.sampled_from(["gbk", "shift_jis", "utf-16le", "utf-8", "hz", "iso-2022-jp", "big5"]))
+@settings(max_examples=100, deadline=None)
+def test_a_long_text_is_decoded_as_if_in_one_step(unit: bytes, label: str) -> None:
+    body = (unit * (40_000 // max(1, len(unit))))[:40_000]
+    found = decode(body, label=label)
+    if found and not body.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        assert found.text == body.decode(found.encoding, "replace")
 
 
 def test_what_is_not_text_is_none() -> None:

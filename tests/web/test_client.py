@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import shutil
+import sys
+import time
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -14,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from bot.security.network import BadUrl, NetworkRefused
+from bot.web.body import read_body
 from bot.web.client import GuardedClient
 from bot.web.errors import TooManyRedirects, WebError, WebTimeout, WebTooLarge
 from bot.web.resolver import SystemResolver
 from bot.web.wire import Answer
 from tests.platforms.pages import Fault, Page, PageServer, gzip_bomb, redirect
 from tests.support.resolvers import ScriptedResolver, connections_tried
+from tests.support.ticking import loop_ticks
 
 LOOPBACK = (ip_network("127.0.0.1/32"),)
 MIB = 1024 * 1024
@@ -360,6 +365,38 @@ async def test_damaged_and_unasked_packing_is_an_error(
         await get(client, at(server, "/packed"))
 
 
+async def test_a_body_of_countless_packed_parts_does_not_hold_up_the_loop(
+    client: GuardedClient, server: PageServer
+) -> None:
+    """After each part the rest was copied: with the whole body at hand, that took a quarter of an hour per 10 MiB."""
+    packed = gzip.compress(b"") * 50_000
+
+    async def at_once() -> AsyncIterator[bytes]:
+        yield packed
+
+    async with loop_ticks() as ticks:
+        assert await read_body(at_once(), "gzip", limit_bytes=10 * MIB) == (b"", False)
+    assert ticks.count > 10
+    server.pages["/parts"] = Page(body=packed + gzip.compress(b"end"), headers={"Content-Encoding": "gzip"})
+    assert (await get(client, at(server, "/parts"))).body == b"end"
+
+
+async def test_interim_answers_are_taken_only_so_long(client: GuardedClient, server: PageServer) -> None:
+    """The library takes any number of them: half a minute in which the loop does little else."""
+    server.pages["/"] = Page(fault=Fault.INTERIM)
+    with pytest.raises(WebError, match="not HTTP"):
+        await get(client, at(server))
+    await server.wait_for(lambda: server.open_now == 0)
+
+
+async def test_a_content_type_of_blanks_does_not_hold_up_the_loop(client: GuardedClient, server: PageServer) -> None:
+    """No exact figure: trying each way to split the blanks took eleven seconds."""
+    server.pages["/blank"] = Page(body=b"x", content_type="text/plain;charset=" + " " * 16_000 + "!")
+    begun = time.process_time()
+    assert (await get(client, at(server, "/blank"))).charset == ""
+    assert time.process_time() - begun < 2
+
+
 # --- HTTP errors, other methods, endpoints of the configuration
 
 
@@ -434,6 +471,68 @@ async def test_headers_cannot_smuggle_others(
     with pytest.raises(WebError):
         await get(client, at(server), headers=headers)
     assert server.seen == []
+
+
+_FIRST_REQUEST = """
+import asyncio, sys, threading
+from bot.web.client import GuardedClient
+from bot.web.errors import WebError
+
+main, threads = threading.get_ident(), set()
+sys.addaudithook(lambda event, args: event == "import" and args[0] == "aiohttp" and threads.add(threading.get_ident()))
+
+async def first():
+    try:
+        await GuardedClient().request("GET", "http://127.0.0.1:9", trusted=True)
+    except WebError:
+        print(len(threads), main in threads)
+
+asyncio.run(first())
+"""
+
+
+async def test_the_first_request_does_not_load_its_library_on_the_loop() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _FIRST_REQUEST, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert (await process.communicate())[0] == b"1 False\n"
+
+
+_HANGING_LOOKUP = """
+import asyncio, socket
+from bot.web.client import GuardedClient
+from bot.web.errors import WebTimeout
+
+silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+silent.bind(("127.0.0.1", 53))
+
+async def main():
+    client = GuardedClient()
+    try:
+        await client.request("GET", "http://name.example.org/", timeout_s=0.5)
+    except WebTimeout:
+        print("given up", flush=True)
+    client.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="a name server of its own takes bubblewrap")
+async def test_a_lookup_that_hangs_does_not_hold_up_the_end_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:1\n")
+    root = Path(__file__).parents[2]
+    process = await asyncio.create_subprocess_exec(
+        "bwrap", "--unshare-user", "--unshare-net", "--uid", "0", "--cap-add", "CAP_NET_BIND_SERVICE",
+        "--dev-bind", "/", "/", "--ro-bind", tmp_path / "resolv.conf", Path("/etc/resolv.conf").resolve(),
+        "--chdir", root, sys.executable, "-c", _HANGING_LOOKUP,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(25):  # the lookup itself would take 30 s
+        said, complaints = await process.communicate()
+    if b"bwrap:" in complaints:
+        pytest.skip("bubblewrap is not usable here")
+    assert (said, complaints) == (b"given up\n", b"")
 
 
 async def test_a_lookup_that_takes_too_long_is_given_up() -> None:

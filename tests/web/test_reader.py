@@ -89,6 +89,18 @@ async def test_closing_ends_the_process_and_the_page_it_reads(reader: PageReader
         await reader.read(GOOD, "http://example.org/", markdown=True)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 10])
+async def test_closing_while_the_process_is_being_started_leaves_none(turns: int) -> None:
+    reader = PageReader()
+    tasks = [asyncio.create_task(reader.read(GOOD, "http://example.org/", markdown=True)) for _ in range(3)]
+    for _ in range(turns):
+        await asyncio.sleep(0.001)
+    await reader.close()
+    assert reader.pid is None
+    assert all(isinstance(found, WebError) for found in await asyncio.gather(*tasks, return_exceptions=True))
+    assert psutil.Process().children() == []
+
+
 async def test_a_killed_process_is_replaced(reader: PageReader) -> None:
     await reader.read(GOOD, "http://example.org/", markdown=True)
     assert reader.pid
@@ -114,7 +126,8 @@ async def test_a_page_that_needs_more_memory_than_it_may_is_an_error() -> None:
     await reader.close()
 
 
-async def test_a_reading_that_is_given_up_leaves_no_child_behind(reader: PageReader) -> None:
+async def test_a_reading_that_is_given_up_leaves_no_child_behind() -> None:
+    reader = PageReader(cpu_s=30)  # so that the child's own limits do not end it in time
     hostile = asyncio.create_task(reader.read(HOSTILE, "http://example.org/", markdown=True))
     await asyncio.sleep(0)
     await reader.read(GOOD, "http://example.org/", markdown=True)
@@ -124,6 +137,7 @@ async def test_a_reading_that_is_given_up_leaves_no_child_behind(reader: PageRea
         await hostile
     assert children
     await gone(*children)
+    await reader.close()
 
 
 _BOT = f"""
