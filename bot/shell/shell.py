@@ -72,6 +72,11 @@ class Shell:
             return f"{_OFF} and unsandboxed is not set. {_SWITCH_ON}"
         return self._known_problem()
 
+    @property
+    def expects_sandbox(self) -> bool:
+        """Whether commands run in a sandbox, as far as can be told without a trial."""
+        return self._config.exec.sandbox != "off" and not self._known_problem()
+
     def _known_problem(self) -> str:
         task = self._detection
         if task is not None and task.done() and not task.cancelled() and task.result().lasting:
