@@ -184,6 +184,7 @@ class Engine:
         )
 
     def _load_tools(self, composer: JobComposer, *, delivers: bool) -> ToolRegistry:
+        loader = ToolLoader(disabled=self.config.tools.main.disabled)
         context = ToolContext(
             store=self.store,
             signal=self.signal,
@@ -199,14 +200,12 @@ class Engine:
             jobs=self.config.jobs,
             channels=tuple(self.channels),
             delivers_jobs=delivers,
-            sections={name: model for name, model in self.config.plugins.items() if "." not in name},
+            sections=loader.default_sections()
+            | {name: model for name, model in self.config.plugins.items() if "." not in name},
         )
         registry = ToolRegistry(time_limit_s=self.config.limits.tool_timeout_s)
-        loader = ToolLoader(disabled=self.config.tools.main.disabled)
         names = loader.load(context, registry)
         self.room.catalogue = ToolCatalogue(loader, registry)
-        for name in set(self.config.tools.main.disabled) - set(loader.left_out):
-            _log.warning("[tools] disabled names no tool", tool=name)
         _log.debug("tools loaded", tools=names)
         return registry
 
@@ -273,6 +272,7 @@ class Engine:
                 read_reminder=_read_reminder,
                 desk=JobDesk(self.config.jobs, delivers=delivers),
                 request_restart=lambda: self.stop(EXIT_RESTART),
+                end_programs=self.room.sessions.end_all,
                 model_name="offline" if llm.provider == "offline" else llm.model,
                 started_us=self.started_us,
             )

@@ -196,10 +196,9 @@ def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None)
 
 
 def _load(path: Path | None, *, secrets: bool = True) -> Config:
-    from bot.config import load_config  # pydantic is not needed for --help
-    from bot.parts import config_sections
+    from bot.parts import load_settings  # pydantic is not needed for --help
 
-    return load_config(path, sections=config_sections(), secrets=secrets)
+    return load_settings(path, secrets=secrets)
 
 
 def _set_up_logging(settings: Config, *, quiet: bool) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from pathlib import Path
 
 from pydantic import BaseModel
 
 import channels
 from bot.clock import Clock
-from bot.config import Config, UnusedSection, may_be_plugin_section
+from bot.config import Config, UnusedSection, load_config, may_be_plugin_section
+from bot.errors import ConfigError
 from bot.interfaces import Channel, Provider
 from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
@@ -41,6 +44,31 @@ def config_sections() -> dict[str, type[BaseModel]]:
     # A plugin that does not load must not stop the start by the section that is there for it.
     unused = {name: UnusedSection for name in loader.failures if may_be_plugin_section(name)}
     return unused | tools | {f"channels.{name}": cls.config_cls for name, cls in channel_classes().items()}
+
+
+def load_settings(path: Path | None, *, secrets: bool = True) -> Config:
+    """Load the configuration as `load_config` does, with the sections of all plugins.
+
+    Raises:
+        ConfigError: as `load_config`; also when `[tools] disabled` names no tool: the one that was meant would stay.
+    """
+    config = load_config(path, sections=config_sections(), secrets=secrets)
+    disabled = [name for name in config.tools.main.disabled if not name.startswith("mcp_")]  # servers may come later
+    if disabled:
+        known = ToolLoader().known_names()
+        problems = [
+            f"{config.path}: tools.disabled: unknown tool {name!r}{_hint(name, known)}"
+            for name in disabled
+            if name not in known
+        ]
+        if problems:
+            raise ConfigError("\n".join(problems))
+    return config
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "; `dutiful tools` lists those there are"
 
 
 def build_provider(config: Config, clock: Clock) -> Provider:

@@ -14,6 +14,11 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
     # --- commands
     "stopped": ("Stopped.", "Gestoppt.", "已停止。"),
     "nothing_to_stop": ("Nothing is running.", "Es läuft gerade nichts.", "当前没有正在运行的任务。"),
+    "programs_ended": (
+        "Ended {count} program(s) that ran in the background.",
+        "{count} Programm(e) im Hintergrund beendet.",
+        "已结束 {count} 个后台程序。",
+    ),
     "new_session": (
         "New conversation. I start without what was said before; reminders stay.",
         "Neue Unterhaltung. Ich beginne ohne das bisher Gesagte; Erinnerungen bleiben.",

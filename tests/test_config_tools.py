@@ -106,6 +106,11 @@ def test_an_apps_command_is_a_list_or_a_line(tmp_path: Path, line: str, command:
             "[tools.web]\nsearch_engines = [1]",
             "tools.web.search_engines: must be a table per engine, or a list of names",
         ),
+        (
+            '[tools.web.search_engines.searxng]\nbase_url = "http://s"\nproxy = "foo"',
+            "tools.web.search_engines.searxng.proxy: must be the URL of a proxy, such as 'http://127.0.0.1:3128'",
+        ),
+        ("[cli_apps.a]\ncommand = []", "cli_apps.a.command: must not be empty"),
         ("cli_apps = 1", "cli_apps: must be a table of sections such as [cli_apps.NAME]"),
         ("[cli_apps.a]", "cli_apps.a.command: is required"),
         ("[cli_apps.a]\ncomand = 'x'\ncommand = 'x'", "cli_apps.a.comand: unknown key; did you mean 'command'?"),
@@ -159,3 +164,28 @@ def test_a_plugins_section_is_checked(tmp_path: Path) -> None:
 def test_a_plugin_cannot_take_a_section_of_the_core(tmp_path: Path, key: str) -> None:
     config = load_with_plugin(tmp_path, "[llm]\nmodel = 'm'\n[tools.exec]\nnetwork = true\n", key)
     assert (config.llm.model, config.tools.exec.network, config.plugins) == ("m", True, {})
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ('extra_write = ["/"]', "extra_write[0]: contains, or lies in, [bot] data_dir: which is not for every chat"),
+        ('extra_read = ["data"]', "extra_read[0]: contains, or lies in, [bot] data_dir: which is not for every chat"),
+        ('extra_read = ["data/workspace/chats"]', "extra_read[0]: contains, or lies in, [bot] data_dir"),
+        ('extra_read = ["link"]', "extra_read[0]: contains, or lies in, [bot] data_dir"),
+        (
+            'extra_read = ["a/b"]\nextra_write = ["a"]',
+            "extra_read[0]: contains, or lies in, extra_write[0]",
+        ),
+        ('extra_read = ["a", "a"]', "extra_read[1]: contains, or lies in, extra_read[0]"),
+    ],
+)
+def test_no_folder_for_all_chats_opens_what_is_kept_apart(tmp_path: Path, files: str, problem: str) -> None:
+    (tmp_path / "link").symlink_to("data")
+    (found,) = problems(tmp_path, f'[bot]\ndata_dir = "data"\n[tools.files]\n{files}')
+    assert found.startswith(f"tools.files.{problem}")
+
+
+def test_folders_beside_the_data_are_fine(tmp_path: Path) -> None:
+    text = '[bot]\ndata_dir = "data"\n[tools.files]\nextra_read = ["data2"]\nextra_write = ["b"]'
+    assert load(tmp_path, text).tools.files.extra_read == [tmp_path / "data2"]

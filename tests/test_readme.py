@@ -12,13 +12,13 @@ from bot.cli import app
 from bot.config import LlmSection
 from bot.parts import config_sections
 from bot.toolkit.catalogue import summary_of
-from bot.toolkit.loader import ToolLoader, declared_name
+from bot.toolkit.loader import PLUGIN_GROUP, ToolLoader, declared_name
 from tests.support.program import Program
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-VENV = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.lock"
-SET_UP = f"{VENV} && .venv/bin/pip install -q --no-deps -e . && "
+VENV = "python3 -m venv .venv && .venv/bin/pip install -qq -r requirements.lock"
+SET_UP = f"{VENV} && .venv/bin/pip install -qq --no-deps -e . && "
 
 
 def section(title: str) -> str:
@@ -113,3 +113,24 @@ def test_the_lock_file_names_versions_and_hashes_and_no_place() -> None:
     missing = {re.split(r"[^\w.-]", line)[0].lower().replace(".", "-") for line in wanted} - set(names)
     assert missing == set()
     assert text.count("--hash=sha256:") > len(names)
+
+
+async def test_the_tool_of_ones_own_works_as_shown(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", section("A tool of your own"), re.DOTALL)
+    points = re.search(r"```toml\n(.*?)```", section("A tool of your own"), re.DOTALL)
+    assert code is not None
+    assert points is not None
+    module, _, cls = tomllib.loads(points[1])["project"]["entry-points"][PLUGIN_GROUP]["dice"].partition(":")
+    (tmp_path / f"{module}.py").write_text(code[1])
+    info = tmp_path / "my_dice-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-dice\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{PLUGIN_GROUP}]\ndice = {module}:{cls}\n")
+    program = Program(tmp_path)
+    program.env["PYTHONPATH"] = f"{ROOT}:{tmp_path}"
+    for text in ("", "[tools.dice]\nsides = 20\n"):
+        program.configure(text)
+        (row,) = [row for row in (await program.run("tools", "--json")).json if row["name"] == "roll_dice"]
+        assert (row["status"], row["risk"], row["source"]) == ("on", "read", "plugin dice")
+    program.configure("[tools.dice]\nside = 20\n")
+    assert "dice.side: unknown key; did you mean 'sides'?" in (await program.run("check")).err

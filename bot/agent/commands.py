@@ -59,6 +59,7 @@ class CommandContext:
     read_reminder: ReminderReader
     desk: JobDesk
     request_restart: Callable[[], None]
+    end_programs: Callable[[str], Awaitable[int]]  # ends a lane's programs in the background; returns how many
     model_name: str
     started_us: int
 
@@ -127,6 +128,9 @@ class Commands:
         lines = (await self._context.store.steps.once(turn, _CALL_ID, work)).text.splitlines()
         if self._context.control.stop(request.address) and say(language, "stopped") not in lines:
             lines.insert(0, say(language, "stopped"))
+        if not lines and (ended := await self._context.end_programs(request.address.key)):
+            # Only now: who stops a turn may well want to keep the server that was started for them.
+            lines.append(say(language, "programs_ended", count=ended))
         return CommandResult(text="\n".join(lines) or say(language, "nothing_to_stop"))
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:

@@ -7,6 +7,7 @@ here knows a plugin or touches the network.
 
 from __future__ import annotations
 
+from bot.config.checking import UnusedSection, may_be_plugin_section
 from bot.config.fields import (
     Count,
     FilePath,
@@ -16,14 +17,7 @@ from bot.config.fields import (
     check_http_url,
     check_zone,
 )
-from bot.config.loader import (
-    Config,
-    UnusedSection,
-    default_config_text,
-    find_config,
-    load_config,
-    may_be_plugin_section,
-)
+from bot.config.loader import Config, default_config_text, find_config, load_config
 from bot.config.sections import (
     AccessSection,
     BotSection,

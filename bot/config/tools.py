@@ -24,6 +24,8 @@ MAX_COMMAND_S = 600.0
 SEARCH_ENGINES = ("ddgs", "brave", "tavily", "searxng")
 """What `web_search` can ask; the order is that of the configuration."""
 
+_PROXY = re.compile(r"(?:https?|socks[45]h?)://[^\s/]+/?")
+
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _CommandSeconds = Annotated[float, Field(gt=0, le=MAX_COMMAND_S, allow_inf_nan=False)]
@@ -46,6 +48,13 @@ class SearchEngine(Section):
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
         return value if value is None else check_http_url(value)
+
+    @field_validator("proxy")
+    @classmethod
+    def _proxy_url(cls, value: str | None) -> str | None:
+        if value is not None and not _PROXY.fullmatch(value):
+            raise ValueError("must be the URL of a proxy, such as 'http://127.0.0.1:3128'")
+        return value
 
 
 class WebSection(Section):

@@ -12,6 +12,8 @@ from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import ToolResult
 from bot.toolkit.chat_files import one_line, problem
 
+CAREFUL_REMARK = "some file was too much for it, so files over 100 MiB are left out and .gitignore files do not count"
+
 _REASON_CHARS = 300
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from bot.ripgrep.program import Program, load_program
@@ -30,7 +31,11 @@ _CHUNK_BYTES = 1 << 20  # also of the pipe: what an unprivileged process may hav
 _EAGER_READS = 8
 _PAUSE_S = 0.001
 _ERRORS_BYTES = 16 * 1024
-_MEMORY_BYTES = 4 << 30  # address space; most of it is never touched
+_ADDRESS_BYTES = 4 << 30  # most of it is never touched
+_MEMORY_BYTES = 1 << 30  # the longest line of a tree decides what it wants
+_NICENESS = 5  # many searches at once must leave the loop its share of the processor
+_LOOK_S = 0.5
+_STUCK_LOOKS = 4  # in a row at which nothing of it moved
 _LOOK = os.O_PATH | os.O_CLOEXEC
 
 
@@ -43,6 +48,7 @@ class Command:
     files: tuple[int, ...] = ()  # may be read; the program has them under the same numbers
     others: tuple[int, ...] = ()  # it has them under the same numbers, without a grant of their own
     start_in: int | None = None  # the folder it runs in
+    ends_when_stuck: bool = False  # when all of its threads only wait: for the other end of a named pipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,12 @@ class Exit:
     code: int
     errors: str
     is_cut: bool  # ended by us: time was up or the taker had enough
+    is_stuck: bool = False  # ended by us: it waited for what does not come
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether something that it read held it up, or was more than its memory holds."""
+        return self.is_stuck or (not self.is_cut and self.code in {-signal.SIGABRT, -signal.SIGSEGV})
 
 
 class Halt:
@@ -126,7 +138,8 @@ def run(command: Command, halt: Halt, *, until_s: float, take: Callable[[bytes],
         child.end()
         halt.watch(None)
     errors = bytes(child.errors).decode(errors="replace")
-    return Exit(code=child.code, errors=errors, is_cut=is_cut or child.is_late or halt.is_set)
+    is_cut = is_cut or child.is_late or child.is_stuck or halt.is_set
+    return Exit(code=child.code, errors=errors, is_cut=is_cut, is_stuck=child.is_stuck and not halt.is_set)
 
 
 class _Child:
@@ -137,7 +150,9 @@ class _Child:
         self._is_reaped = False
         self.errors = bytearray()
         self.is_late = False
+        self.is_stuck = False
         self.code = 0
+        self._ends_when_stuck = command.ends_when_stuck
         self._output, output = os.pipe2(os.O_CLOEXEC)
         self._errors, errors = os.pipe2(os.O_CLOEXEC)
         with suppress(OSError):  # a smaller one works as well
@@ -150,14 +165,21 @@ class _Child:
         finally:
             os.close(output)
             os.close(errors)
-        limits = ((resource.RLIMIT_CPU, cpu_s * (os.cpu_count() or 1)), (resource.RLIMIT_AS, _MEMORY_BYTES))
-        for which, limit in (*limits, (resource.RLIMIT_CORE, 0)):
+        with suppress(ProcessLookupError):  # over already
+            os.setpriority(os.PRIO_PGRP, self._pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)
+        limits = {
+            resource.RLIMIT_CPU: cpu_s * (os.cpu_count() or 1),
+            resource.RLIMIT_AS: _ADDRESS_BYTES,
+            resource.RLIMIT_DATA: _MEMORY_BYTES,
+            resource.RLIMIT_CORE: 0,
+        }
+        for which, limit in limits.items():
             with suppress(ProcessLookupError, PermissionError, ValueError):  # over already; or a stricter limit holds
                 resource.prlimit(self._pid, which, (limit, limit))
 
     def chunks(self, until_s: float) -> Iterator[bytes]:
         """Yield the output until its end or the time is up; keep the beginning of what it says of errors."""
-        reads = 0
+        reads = idle_looks = 0
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
             selector.register(self._errors, selectors.EVENT_READ)
@@ -169,7 +191,13 @@ class _Child:
                 reads += 1
                 if reads > _EAGER_READS:
                     time.sleep(_PAUSE_S)
-                for key, _ in selector.select(left_s):
+                ready = selector.select(min(left_s, _LOOK_S))
+                if not ready and self._ends_when_stuck:
+                    idle_looks = idle_looks + 1 if self._waits() else 0
+                    self.is_stuck = idle_looks >= _STUCK_LOOKS
+                    if self.is_stuck:
+                        return
+                for key, _ in ready:
                     data = os.read(key.fd, _CHUNK_BYTES)
                     if not data:
                         selector.unregister(key.fd)
@@ -177,6 +205,21 @@ class _Child:
                         yield data
                     elif len(self.errors) < _ERRORS_BYTES:
                         self.errors += data
+
+    def _waits(self) -> bool:
+        """Whether none of its threads runs, could run or waits for a disk.
+
+        What they used does not tell: one without work looks for some a thousand times a second.
+        """
+        try:
+            for thread in os.listdir(f"/proc/{self._pid}/task"):  # noqa: PTH208 - names only
+                stat = Path(f"/proc/{self._pid}/task/{thread}/stat").read_bytes()
+                # (2) the name in brackets, (3) the state: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+                if not stat[stat.rindex(b")") + 1 :].startswith(b" S "):
+                    return False
+        except OSError:  # a thread ended meanwhile
+            return False
+        return True
 
     def kill(self) -> None:
         """Kill the process group, unless the process was reaped and its number may be another's."""

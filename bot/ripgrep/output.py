@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,13 +16,9 @@ MAX_LINES_BYTES = 8 * 1024 * 1024
 
 # A line of a file: path, NUL, number, ":" or "-" for one around a match, text. Paths hold anything but NUL.
 _ROW = re.compile(rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n")
-_BLOCK = re.compile(rb"([^\0]+)\0[^\n]*\n(?:\1\0[^\n]*\n)*")  # all lines of one file: they come together
-_MATCHING = re.compile(rb"\0\d+:")
-# What ends the lines of a file in which a NUL was found; it stands before the next path.
-_NOTICE = re.compile(
-    rb"(\./[^\0]*?): (?:WARNING: stopped searching binary file after match|binary file matches) "
-    rb"\(found [^\n]*\)\n(?=\./)"
-)
+_LINE = re.compile(rb"(\d+)([:-])([^\n]*)\n")
+_MATCHING = re.compile(rb"^\d+:", re.MULTILINE)
+_NEXT = b"\n\n./"
 _DESCRIPTOR = "/proc/self/fd/"
 
 
@@ -96,9 +91,8 @@ class Reader:
     seen: int = 0
     recent: deque[Row] = field(default_factory=deque)
 
-    def take_raw(self, line: Sequence[bytes]) -> None:
-        """Keep or pass over the file's next line, as ripgrep prints it: path, number, mark, text."""
-        _, number, mark, text = line
+    def take_raw(self, number: bytes, mark: bytes, text: bytes) -> None:
+        """Keep or pass over the file's next line, as ripgrep prints it."""
         self.take(int(number), text.removesuffix(b"\r").decode(errors="replace"), is_match=mark == b":")
 
     def take(self, number: int, text: str, *, is_match: bool) -> None:
@@ -140,8 +134,8 @@ class Lines:
         data = self.rest + piece
         end = data.rfind(b"\n") + 1
         self.rest = data[end:]
-        for line in _ROW.findall(data[:end]):
-            self.readers[int(line[0][len(_DESCRIPTOR) :])].take_raw(line)
+        for path, *line in _ROW.findall(data[:end]):
+            self.readers[int(path[len(_DESCRIPTOR) :])].take_raw(*line)
         return True
 
 
@@ -164,51 +158,42 @@ class AllLines:
         return not self.is_full
 
     def files(self) -> dict[str, FileLines]:
-        """Return the lines by file, without binary files; of a cut output without the line that is not whole."""
-        data = b"".join(self.pieces)
+        """Return the lines by file, without binary files; of a cut output without the line that is not whole.
+
+        Each file's lines follow its path and a NUL, the next path an empty line. Lines begin with their number and
+        paths with "./", so no text can look like a path.
+        """
+        path, *blocks = b"".join(self.pieces).split(b"\0")
         found: dict[bytes, FileLines] = {}
-        binary: set[bytes] = set()
-        for block in _BLOCK.finditer(data):
-            path, (start, end) = block[1], block.span()
-            if b"\n" in path:
-                path = _without_notices(path, binary)
-            if path in found:  # a notice before its first line makes two of a file's blocks
-                start = found[path].start
-            found[path] = FileLines(data, start, end)
-        after_all = data[data.rfind(b"\0") + 1 :].partition(b"\n")[2]
-        _without_notices(after_all + b"./", binary)
-        for path in binary:
-            found.pop(path, None)
+        for block in blocks:
+            end = block.rfind(_NEXT)  # from the end, where it is, in a long text
+            lines = block[: end + 1] if end >= 0 else block[: block.rfind(b"\n") + 1].replace(b"\n\n", b"\n")
+            notice = lines.find(b"\n./") if lines.endswith(b")\n") else -1
+            if notice < 0:
+                found[path] = FileLines(lines)
+            elif not lines.startswith(path + b": ", notice + 1):  # about another file, which has no lines
+                found[path] = FileLines(lines[: notice + 1])
+            path = block[end + 2 :]
         paths = os.fsdecode(b"\0".join(found)).split("\0")  # in one go: a call for each takes longer than the rest
         return dict(zip(paths, found.values(), strict=True)) if found else {}
 
 
 class FileLines(NamedTuple):
-    """The lines of one file within the output; a tuple, since there is one for each of thousands of files."""
+    """The lines of one file, each with its number; a tuple, since there is one for each of thousands of files."""
 
     data: bytes
-    start: int
-    end: int
 
     def count(self, window: Window) -> int:
         """Return how many lines match."""
         if window.before or window.after:
-            return len(_MATCHING.findall(self.data, self.start, self.end))
-        return self.data.count(b"\0", self.start, self.end)  # text that holds one is binary and not among them
+            return len(_MATCHING.findall(self.data))
+        return self.data.count(b"\n")
 
     def rows(self, wanted: Wanted, window: Window) -> list[Row]:
         """Return the wanted lines."""
         reader = Reader(wanted=wanted, window=window)
-        for line in _ROW.finditer(self.data, self.start, self.end):
+        for line in _LINE.finditer(self.data):
             if reader.is_done:
                 break
-            reader.take_raw(line.groups())
+            reader.take_raw(*line.groups())
         return reader.rows
-
-
-def _without_notices(text: bytes, binary: set[bytes]) -> bytes:
-    """Return what follows the notices; note the files they are about."""
-    while notice := _NOTICE.match(text):
-        binary.add(notice[1])
-        text = text[notice.end() :]
-    return text

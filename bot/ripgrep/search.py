@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from bot.errors import DutifulError
 from bot.ripgrep.child import Command, Exit, Halt, run
@@ -37,11 +38,22 @@ _WALK = (
     "--null", "--hidden", "--no-follow", "--no-require-git", "--no-ignore-parent", "--no-ignore-dot",
     "--no-ignore-exclude", "--no-ignore-global",
 )  # fmt: skip
+_CAREFUL = ("--no-ignore-vcs", "--max-filesize=100M")
 _ROWS = (
-    "--null", "--no-heading", "--with-filename", "--line-number", "--no-context-separator",
+    "--null", "--with-filename", "--line-number", "--no-context-separator",
     f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview",
 )  # fmt: skip
 _SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
+
+
+class _Output(Protocol):
+    """Takes what ripgrep prints."""
+
+    def take(self, piece: bytes) -> bool:
+        """Keep the next piece; False when it is enough."""
+
+
+Output = TypeVar("Output", bound=_Output)
 
 
 class SearchFailed(DutifulError):
@@ -77,6 +89,7 @@ class Found:
     files: list[tuple[str, int]]
     is_complete: bool  # False: time was up or there were too many
     has_unread: bool = False  # some file or folder could not be read
+    is_careful: bool = False  # something was too much: without the rules of .gitignore files and without huge files
 
     @property
     def total(self) -> int:
@@ -105,9 +118,8 @@ class Search:
         else:
             what = ["--count" if is_counted else "--files-with-matches", *pattern.arguments()]
         with _opened(self.view, path) as place:
-            pieces = Pieces(is_counted=is_counted)
-            ended = self._run(place.command(filters, what), pieces.take)
-        return _found(pieces.files(is_whole=not ended.is_cut), place, ended)
+            pieces, ended, is_careful = self._walk(place, filters, what, lambda: Pieces(is_counted=is_counted))
+        return _found(pieces.files(is_whole=not ended.is_cut), place, ended, is_careful=is_careful)
 
     def folder_rows(self, path: str, filters: Filters, pattern: Pattern, window: Window) -> tuple[Found, list[Row]]:
         """Count the matching lines below a folder and return those of a window, in the order of files and lines.
@@ -118,13 +130,13 @@ class Search:
             As `folder`.
         """
         with _opened(self.view, path) as place:
-            lines = AllLines()
             if place.is_guarded:
-                what = [*_ROWS, *window.arguments(), *pattern.arguments()]
-                ended = self._run(place.command(filters, what), lines.take)
+                what = [*_ROWS, "--heading", *window.arguments(), *pattern.arguments()]
+                lines, ended, is_careful = self._walk(place, filters, what, AllLines)
                 if not lines.is_full:
                     files = lines.files()
-                    found = _found([(file, rows.count(window)) for file, rows in files.items()], place, ended)
+                    counts = [(file, rows.count(window)) for file, rows in files.items()]
+                    found = _found(counts, place, ended, is_careful=is_careful)
                     wanted = _wanted(found, window)
                     return found, [row for item in wanted for row in files[place.printed(item.path)].rows(item, window)]
             found = self.folder(path, filters, pattern, is_counted=True)
@@ -183,7 +195,14 @@ class Search:
             if not readers:
                 return []
             most = max(reader.wanted.skip + reader.wanted.limit for reader in readers.values())
-            options = (*_ROWS, "--text", f"--max-count={most}", *window.arguments(), *pattern.arguments())
+            options = (
+                *_ROWS,
+                "--no-heading",
+                "--text",
+                f"--max-count={most}",
+                *window.arguments(),
+                *pattern.arguments(),
+            )
             command = Command(
                 arguments=(*_QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
                 folders=() if folder is None else (folder,),
@@ -193,13 +212,31 @@ class Search:
             self._run(command, Lines(readers).take)
         return [row for reader in readers.values() for row in reader.rows]
 
+    def _walk(
+        self, place: _Place, filters: Filters, what: Sequence[str], new: Callable[[], Output]
+    ) -> tuple[Output, Exit, bool]:
+        """Search a tree; once more with care if something in it held the program up or was too much for it.
+
+        A .gitignore can be a named pipe nobody writes to, or a gigabyte; so can a line.
+        """
+        output = new()
+        ended = run(place.command(filters, what), self.halt, until_s=self.until_s, take=output.take)
+        if not ended.is_broken:
+            return output, _checked(ended), False
+        output = new()
+        return output, self._run(place.command(filters, what, is_careful=True), output.take), True
+
     def _run(self, command: Command, take: Callable[[bytes], bool]) -> Exit:
-        ended = run(command, self.halt, until_s=self.until_s, take=take)
-        if ended.is_cut:
-            return ended
+        return _checked(run(command, self.halt, until_s=self.until_s, take=take))
+
+
+def _checked(ended: Exit) -> Exit:
+    if not ended.is_cut:
+        if ended.is_broken:
+            raise SearchFailed("the search needs too much memory: a simpler pattern or a smaller folder may do")
         if ended.code not in {0, 1, 2} or (ended.code == 2 and ended.errors.strip()):  # noqa: PLR2004 - 2: an error
             raise SearchFailed(_reason(ended))
-        return ended
+    return ended
 
 
 def deadline(limit_s: float) -> float:
@@ -217,12 +254,13 @@ def _reason(ended: Exit) -> str:
     return f"{first} {said.removeprefix('error: ')}" if said else first
 
 
-def _found(files: list[tuple[str, int]], place: _Place, ended: Exit) -> Found:
-    files.sort(key=lambda item: item[0].split("/"))
+def _found(files: list[tuple[str, int]], place: _Place, ended: Exit, *, is_careful: bool) -> Found:
+    files.sort(key=lambda item: item[0].replace("/", "\0"))  # by folders: no name has a NUL
     return Found(
         files=[(place.shown(path), count) for path, count in files],
         is_complete=not ended.is_cut,
         has_unread=not ended.is_cut and ended.code == 2,  # noqa: PLR2004 - ripgrep: an error, here of a file
+        is_careful=is_careful,
     )
 
 
@@ -256,13 +294,15 @@ class _Place:
     rules: tuple[int, ...]
     is_guarded: bool
 
-    def command(self, filters: Filters, what: Sequence[str]) -> Command:
-        options = (*_QUIET, *_WALK, *_filters(filters, self.below), *self.options, *what)
+    def command(self, filters: Filters, what: Sequence[str], *, is_careful: bool = False) -> Command:
+        careful = _CAREFUL if is_careful else ()
+        options = (*_QUIET, *_WALK, *careful, *_filters(filters, self.below), *self.options, *what)
         return Command(
             arguments=(*options, "--", f"./{self.below}"),
             folders=(self.start,),
             others=self.rules,
             start_in=self.top,
+            ends_when_stuck=not is_careful,
         )
 
     def shown(self, path: str) -> str:
@@ -282,6 +322,8 @@ def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
         prefix = "".join(f"{part}/" for part in parts[:depth])
         top, _ = opened.enter_context(view.hold_folder(prefix or "."))
         options = [f"--glob=!**/{name}/" for name in sorted(NOISE)]
+        # Else what is said of a binary file could be a part of a path. In brackets: a plain last dot matches nothing.
+        options.append("--glob=!**/*\n[.]/")
         if not parts:
             # What really lies under these names is hidden by the folders that the chat sees there.
             options += [f"--glob=!/{name}" for name in view.other_roots]
@@ -299,7 +341,7 @@ def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
             below="/".join(parts[depth:]),
             options=tuple(options),
             rules=rules,
-            is_guarded=_is_guarded(shown),
+            is_guarded=_is_guarded(shown) and "\n./" not in f"{shown}/",
         )
 
 

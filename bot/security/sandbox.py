@@ -53,7 +53,8 @@ class Walls:
 
     `bwrap` is the program, `abilities` the options that this machine's bubblewrap was found to support.
     `read_only` and `writable` are folders outside of the workspace that every command sees. `hidden` are folders
-    within them, by their path inside, that stay empty but for what of the chat's own lies in them.
+    within them, by their path inside, that stay empty but for what of the chat's own lies in them; `pinned`, with
+    the uppermost first, are the writable folders on the way to those, which no command may move elsewhere.
     """
 
     bwrap: str
@@ -63,6 +64,7 @@ class Walls:
     read_only: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    pinned: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ def _chosen_folders(walls: Walls, programs: Sequence[Path]) -> list[str]:
         for folder in folders:
             if is_bindable(folder):
                 options += [kind, str(folder), str(folder)]
+    for pinned in walls.pinned:  # onto itself: the kernel renames and removes no mount point
+        options += ["--bind", str(pinned), str(pinned)]
     for hidden in walls.hidden:
         options += ["--tmpfs", str(hidden)]
     return options

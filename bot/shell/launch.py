@@ -86,6 +86,7 @@ class Launch:
             "cwd": self.cwd,
             # In a sandbox the terminal is taken inside: bubblewrap itself must not get its signals.
             "terminal": terminal and not self.sandboxed,
+            "own_keyring": self.sandboxed,
             "data": {str(fd): text for fd, text in self.data.items()},
             "processes": self.limits.processes,
             "data_bytes": self.limits.data_bytes,

@@ -49,6 +49,7 @@ class Process:
         self._warden = warden
         self._line = line
         self._on_end = on_end
+        self._patience: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._watch(), name=f"command:{warden.pid}")
 
     @classmethod
@@ -101,6 +102,9 @@ class Process:
 
     def let_go(self) -> None:
         """Begin the end without waiting for it."""
+        if self._patience is None and self.is_running:
+            # A command without a sandbox can stop its warden: without time limits then, and without an answer.
+            self._patience = asyncio.get_running_loop().call_later(END_LIMIT_S, self._kill_warden)
         with suppress(OSError):  # closed: ended
             self._line.shutdown(socket.SHUT_WR)
 
@@ -109,6 +113,8 @@ class Process:
             report = await self._report()
             await self._bury()
         finally:
+            if self._patience is not None:
+                self._patience.cancel()
             self._line.close()
             self._on_end(self)
         return report
@@ -134,6 +140,9 @@ class Process:
             async with asyncio.timeout(END_LIMIT_S):
                 await self._warden.wait()
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._warden.kill()
+            self._kill_warden()
             await self._warden.wait()
+
+    def _kill_warden(self) -> None:
+        with suppress(ProcessLookupError):
+            self._warden.kill()

@@ -206,10 +206,12 @@ class ExecSession:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + limit_s
         while True:
+            # What came while the look before was going on still counts, but a program may write without end.
+            is_last = loop.time() >= until_s
             bell, live = self._bell, self.live
             if self._program is not None and await asyncio.to_thread(_look, self._program.output.copy(), found):
                 return True
-            if not live or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
+            if not live or is_last or (not bell.is_set() and not await self._rings(until_s - loop.time(), bell)):
                 return False
             await asyncio.sleep(_SEARCH_PAUSE_S)
 
@@ -305,6 +307,13 @@ class ExecSessions:
     async def terminate(self, session: ExecSession) -> None:
         """End the session with everything it started; its last output can still be read."""
         await self._end(session, SessionEnd.TERMINATED)
+
+    async def end_all(self, owner: str) -> int:
+        """End what runs in the background of a chat; returns how many programs that were."""
+        live = [session for session in self.of(owner) if session.live]
+        for session in live:
+            await self.terminate(session)
+        return len(live)
 
     async def end_idle(self) -> None:
         """End what its chat has not used for too long, and forget what ended so long ago."""

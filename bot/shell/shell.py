@@ -56,6 +56,7 @@ class Shell:
         self._bwrap = bwrap
         self._limits = limits or ProcessLimits()
         self._detection: asyncio.Task[Detection] | None = None
+        self._starting = asyncio.Lock()
         self._running: set[Process] = set()
         self._closed = False
 
@@ -70,6 +71,11 @@ class Shell:
         if section.sandbox == "off":
             return f"{_OFF} and unsandboxed is not set. {_SWITCH_ON}"
         return self._known_problem()
+
+    @property
+    def expects_sandbox(self) -> bool:
+        """Whether commands run in a sandbox, as far as can be told without a trial."""
+        return self._config.exec.sandbox != "off" and not self._known_problem()
 
     def _known_problem(self) -> str:
         task = self._detection
@@ -178,10 +184,12 @@ class Shell:
             LaunchRefused: the bot is shutting down.
             OSError: the machine has no process or descriptor left.
         """
-        if self._closed:
-            raise LaunchRefused("The bot is shutting down.", is_wall=False)
-        process = await Process.start(launch, terminal=terminal, on_end=self._running.discard)
-        self._running.add(process)
+        # One after the other: making a process holds up the loop for some 20 ms, a crowd of them at once for seconds.
+        async with self._starting:
+            if self._closed:
+                raise LaunchRefused("The bot is shutting down.", is_wall=False)
+            process = await Process.start(launch, terminal=terminal, on_end=self._running.discard)
+            self._running.add(process)
         if self._closed:
             process.let_go()
         return process
@@ -256,7 +264,8 @@ def _make_mount_points(view: WorkspaceView) -> None:
 def _without_ours(walls: Walls, programs: Sequence[Path], ours: Sequence[Path]) -> Walls:
     """Return the walls without a way to `ours`, the bot's own folders, through the configured ones.
 
-    What lies in ours is not bound: there the rules of the workspace hold. What contains ours has it covered.
+    What lies in ours is not bound: there the rules of the workspace hold. What contains ours has it covered, and the
+    folders on the way pinned: with another name for one of them, the next sandbox would have ours uncovered.
     """
     real = [folder.resolve() for folder in ours]
 
@@ -271,7 +280,13 @@ def _without_ours(walls: Walls, programs: Sequence[Path], ours: Sequence[Path]) 
         for own in real:
             with suppress(OSError, ValueError):  # missing, or not above it
                 found[folder / own.relative_to(folder.resolve())] = None
-    return replace(walls, read_only=read_only, writable=writable, hidden=tuple(found))
+    pinned = {
+        above: None
+        for own in found
+        for above in reversed(own.parents)
+        if any(folder in above.parents for folder in writable)
+    }
+    return replace(walls, read_only=read_only, writable=writable, hidden=tuple(found), pinned=tuple(pinned))
 
 
 def _kernel() -> tuple[int, ...]:

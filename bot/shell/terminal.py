@@ -20,8 +20,8 @@ MAX_UNWRITTEN_BYTES = 64 * 1024
 """Input that a program has not read yet; more is refused."""
 
 _READ_BYTES = 64 * 1024  # the kernel gives at most 4 KiB of a terminal at a time
-_READS_A_BURST = 16
-_PAUSE_S = 0.01  # after a burst: a program that writes without end gets some 6 MB/s, and the loop its time
+_READS_A_BURST = 4  # each may wait for a thread that is at work: 5 ms
+_PAUSE_S = 0.0025  # after a burst: a program that writes without end gets some 6 MB/s, and the loop its time
 _DRAIN_BYTES = 4 * 1024 * 1024
 
 

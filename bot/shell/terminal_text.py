@@ -40,7 +40,9 @@ _MAX_DIGITS = 9
 def plain_text(data: bytes) -> str:
     """Return what was written as plain text, lines ended by a line feed alone; never fails."""
     text = data.decode("utf-8", "replace")
-    text = _LINE_ENDS.sub("\n", _WITHOUT_EFFECT.sub("", text))
+    # Replaced by calls: `re` lets no other thread run within one `sub`, which may take half a second for what is all
+    # control characters, but Python does at the beginning of a call.
+    text = _LINE_ENDS.sub(lambda _: "\n", _WITHOUT_EFFECT.sub(lambda _: "", text))
     if _MOVE.search(text) is None:
         return text
     return "\n".join(_plain_line(line) for line in text.split("\n"))

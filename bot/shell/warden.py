@@ -17,6 +17,7 @@ only the command's own process.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -34,6 +35,12 @@ from typing import Any
 # include/uapi/linux/prctl.h of Linux 6.1
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+# include/uapi/linux/keyctl.h and the system call's numbers by machine, of Linux 6.1; 64-bit programs only
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_KEYCTL = {
+    "x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280,
+}  # fmt: skip
 
 _TICK_S = 0.05
 _END_LIMIT_S = 5.0
@@ -131,12 +138,24 @@ def _become(order: dict[str, Any], warden: int) -> None:
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(limit, (value, value))
     os.nice(order["nice"])
+    if order["own_keyring"]:
+        _leave_keyring()
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - pathlib costs start-up time
         file.write("900")  # before the bot, should memory run out
     for fd, text in order["data"].items():
         _deliver(int(fd), text)
     os.chdir(order["cwd"])
     os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is the duty
+
+
+def _leave_keyring() -> None:
+    """Leave the keys of the bot's session (Kerberos tickets, for example): no namespace keeps them from a command."""
+    number = _KEYCTL.get(os.uname().machine) if sys.maxsize > 2**32 else None
+    if number is None or _LIBC.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None) >= 0:
+        return
+    code = ctypes.get_errno()
+    if code not in (errno.ENOSYS, errno.EPERM):  # no keys here, or not for this container: not inside either
+        raise OSError(code, os.strerror(code))
 
 
 def _deliver(fd: int, text: str) -> None:

@@ -122,7 +122,13 @@ class Tool(ABC):
     """Where the tool exists: "core" (turns), "subagent", "memory"."""
 
     risk: Risk = Risk.READ
-    """The least any call touches, for listings; one call is judged by `risk_for`."""
+    """The least any call touches, for listings; one call is judged by `risk_for`.
+
+    A plugin has to say it: one that does not is taken to be of risk `execute`.
+    """
+
+    needs: str = ""
+    """What has to be configured before `enabled` says yes, for listings."""
 
     replay: Replay = Replay.ONCE
     """What may happen to a call that a crash cut short."""

@@ -27,6 +27,7 @@ from pydantic import BaseModel
 
 from bot.config import may_be_plugin_section
 from bot.errors import DutifulError
+from bot.messages import Risk
 from bot.toolkit.base import Tool
 from bot.toolkit.measure import shorten
 from bot.toolkit.registry import ToolRegistry
@@ -38,7 +39,6 @@ PLUGIN_GROUP = "dutiful.tools"
 _BUILTIN_PACKAGE = "bot.tools"
 
 _DISABLED = "in [tools] disabled"
-_NOT_CONFIGURED = "not configured"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Names that every provider takes; one bad name would make the whole request invalid."""
@@ -102,6 +102,23 @@ class ToolLoader:
     def plugin_of(self, cls: type[Tool]) -> str | None:
         """Return the entry-point name of a plugin's class, None for a class that is none."""
         return next((name for name, plugin in self._discover_plugins().items() if plugin is cls), None)
+
+    def known_names(self) -> set[str]:
+        """Return every name that `disabled` may mean: of tools, and of plugins whose tools have no fixed one."""
+        built_ins = {declared_name(cls) or cls.__name__ for cls in self.discover()}
+        return (
+            built_ins
+            | {declared_name(cls) or name for name, cls in self._discover_plugins().items()}
+            | set(self.failures)
+        )
+
+    def default_sections(self) -> dict[str, BaseModel]:
+        """Return the sections that hold where the configuration has none, of those whose keys all have defaults."""
+        defaults: dict[str, BaseModel] = {}
+        for key, model in self.config_sections().items():
+            with contextlib.suppress(Exception):  # a plugin's own code, or a key without a default
+                defaults[key] = model()
+        return defaults
 
     def config_sections(self) -> dict[str, type[Any]]:
         """Return the config models of all tools by section name (`config_key`)."""
@@ -167,7 +184,7 @@ class ToolLoader:
             if scope not in cls._scopes:
                 return None
             if declared in self._disabled or not cls.enabled(ctx):
-                reason = _DISABLED if declared in self._disabled else _NOT_CONFIGURED
+                reason = _DISABLED if declared in self._disabled else _unconfigured(cls)
                 self.left_out[declared or cls.__name__] = (cls, reason)
                 return None
             tool = cls.create(ctx)
@@ -185,10 +202,12 @@ class ToolLoader:
                 if scope not in cls._scopes:
                     return None
                 if not cls.enabled(ctx):
-                    self.left_out[declared_name(cls) or point] = (cls, _NOT_CONFIGURED)
+                    self.left_out[declared_name(cls) or point] = (cls, _unconfigured(cls))
                     return None
                 tool = cls.create(ctx)
                 name: Any = tool.name
+                if not _says_risk(tool):
+                    tool.risk = Risk.EXECUTE  # closed by default: nobody but an owner may try what it does
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as exc:  # noqa: BLE001 - a plugin's code; it must not stop the start
@@ -272,6 +291,16 @@ def _tool_classes(module: ModuleType) -> Iterator[type[Tool]]:
             and value._plugin_discoverable  # noqa: SLF001 - the interface's own name
         ):
             yield value
+
+
+def _unconfigured(cls: type[Tool]) -> str:
+    needs = getattr(cls, "needs", "")
+    return f"not configured; it needs {needs}" if needs and isinstance(needs, str) else "not configured"
+
+
+def _says_risk(tool: Tool) -> bool:
+    own = (vars(cls) for cls in type(tool).__mro__ if cls is not Tool)
+    return "risk" in getattr(tool, "__dict__", {}) or any("risk" in members for members in own)
 
 
 def declared_name(cls: type[Tool]) -> str | None:

@@ -88,9 +88,18 @@ class ExecTool(Tool):
         return (
             "Run a shell command in this chat's folder and wait for its end, or only for yield_time_ms if it is to go "
             "on in the background. Its standard input is empty, so nothing can be typed in; when it ends, what it "
-            "left running ends with it. It can write in this chat's folder and /tmp (which is empty each time), read "
-            "shared/ and the system's programs, and nothing else. "
-            f"It {'has' if self._network else 'has no'} network. The last line tells the exit code."
+            f"left running ends with it. {self._reach()} The last line tells the exit code."
+        )
+
+    def _reach(self) -> str:
+        if not self._shell.expects_sandbox:
+            return (
+                "There is no sandbox: it has all rights of the bot's own user on this machine, and only an owner's "
+                "private chat may run it."
+            )
+        return (
+            "It can write in this chat's folder and /tmp (which is empty each time), read shared/ and the system's "
+            f"programs, and nothing else. It {'has' if self._network else 'has no'} network."
         )
 
     @property

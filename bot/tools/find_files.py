@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from bot.messages import Replay, Risk
-from bot.ripgrep.answers import answered, is_file, number, page_remark, within
+from bot.ripgrep.answers import CAREFUL_REMARK, answered, is_file, number, page_remark, within
 from bot.ripgrep.child import in_own_thread
 from bot.ripgrep.program import missing_reason
 from bot.ripgrep.search import Filters, Search, deadline
@@ -184,6 +184,8 @@ def _find(search: Search, asked: _Asked) -> ToolResult:
         said.append("none contains the query; these have its letters in order")
     if not found.is_complete:
         said.append("not everything was looked at: name a folder, glob or type")
+    if found.is_careful:
+        said.append(CAREFUL_REMARK)
     if found.has_unread:
         said.append("some folders could not be read")
     return ToolResult("\n".join((*lines, f"({'; '.join(said)})")))

@@ -68,6 +68,7 @@ class GenerateImageTool(Tool):
 
     risk = Risk.NET
     replay = Replay.ONCE
+    needs = "[tools.image] model"
     timeout_s = 240.0
 
     def __init__(self, ctx: ToolContext, maker: ImageMaker) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.messages import Replay, Risk
-from bot.ripgrep.answers import answered, is_file, number, page_remark, within
+from bot.ripgrep.answers import CAREFUL_REMARK, answered, is_file, number, page_remark, within
 from bot.ripgrep.child import in_own_thread
 from bot.ripgrep.output import Row, Window
 from bot.ripgrep.program import missing_reason
@@ -243,6 +243,8 @@ def _remarks(search: Search, found: Found, shown: str) -> list[str]:
     said = []
     if not found.is_complete:
         said.append("not everything was searched in the time: name a folder, glob or type")
+    if found.is_careful:
+        said.append(CAREFUL_REMARK)
     if found.has_unread:
         said.append("some files could not be read")
     if not found.files:

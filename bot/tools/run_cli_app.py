@@ -60,6 +60,7 @@ class RunCliAppTool(Tool):
     _scopes = frozenset({"core", "subagent"})
     risk = Risk.EXECUTE
     replay = Replay.ONCE
+    needs = "a section [cli_apps.NAME]"
     name = "run_cli_app"
 
     def __init__(
@@ -124,7 +125,8 @@ class RunCliAppTool(Tool):
         except (LaunchRefused, OSError) as error:
             self.unavailable = self._shell.unavailable  # a trial of the sandbox may have shown it now
             return not_started(error)
-        return ToolResult(outcome.text(DEFAULT_OUTPUT_CHARS), is_error=outcome.is_failure)
+        text = await asyncio.to_thread(outcome.text, DEFAULT_OUTPUT_CHARS)
+        return ToolResult(text, is_error=outcome.is_failure)
 
 
 def _about(app: CliAppSection) -> str:

@@ -106,9 +106,21 @@ def test_a_stray_result_cannot_answer_a_call_by_guessing_its_new_id() -> None:
 
 
 def test_c051_a_call_without_result_is_answered_by_a_note_before_the_next_message() -> None:
+    """C051."""
     governed = prepared([user("run it"), calls("a", "b"), result("b", "fine"), user("what happened?")])
     assert governed[2:] == [result("a", INTERRUPTED_TEXT), result("b", "fine"), user("what happened?")]
     assert "may or may not have had an effect" in INTERRUPTED_TEXT
+
+
+def test_c051_an_interrupted_call_survives_compaction() -> None:
+    """C051: compaction works on it too."""
+    tight = GovernorLimits(context_window_tokens=20_000, max_output_tokens=1_000)
+    rows = [user("run it"), calls("a", "b"), result("b", "word " * 20_000), user("what happened?")]
+    governed = ContextGovernor().prepare_for_model(rows, limits=tight)
+    assert violations(governed) == []
+    assert result("a", INTERRUPTED_TEXT) in governed
+    assert sum(len(row["content"] or "") for row in governed) < 30_000
+    assert governed[-1] == user("what happened?")
 
 
 def test_results_are_put_behind_their_call_in_the_calls_order() -> None:

@@ -90,6 +90,7 @@ async def test_what_is_said_while_a_tool_runs_joins_the_turn(tmp_path: Path) -> 
 
 
 async def test_stop_ends_the_tool_at_once_and_the_next_message_works(tmp_path: Path) -> None:
+    """C051, by /stop in the middle of a tool."""
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def endless(arguments: dict[str, Any]) -> str:

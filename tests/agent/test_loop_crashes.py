@@ -29,6 +29,7 @@ from tests.support.tools import MadeTool
 
 
 async def test_a_turn_cut_between_call_and_result_resumes_and_its_effect_is_not_repeated(tmp_path: Path) -> None:
+    """C051, by the end of the process in the middle of a tool."""
     ran: list[str] = []
 
     async def once(arguments: dict[str, Any]) -> str:

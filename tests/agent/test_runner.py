@@ -12,7 +12,8 @@ import pytest
 from bot.config import LimitsSection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest
-from bot.messages import Attachment, ChatType, ToolCall
+from bot.messages import Address, Attachment, ChatType, ToolCall
+from bot.security.workspace import WorkspaceView
 from bot.toolkit.base import ToolResult
 from tests.support.conversations import PIXEL
 from tests.support.engine import AnsweringProvider, again, calls, last_user, rig, roles, said, tool_texts
@@ -94,6 +95,7 @@ async def test_calls_that_may_change_something_run_alone_and_in_order(tmp_path: 
 
 @pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("  ", "x")])
 async def test_missing_and_repeated_ids_are_made_unique_on_both_sides(tmp_path: Path, ids: tuple[str, str]) -> None:
+    """C053: two parallel calls without usable ids; and twice in one turn."""
     reply = ModelReply(
         text="", tool_calls=tuple(ToolCall(id=i, name="look", arguments="{}") for i in ids), finish_reason="tool_calls"
     )
@@ -114,6 +116,7 @@ async def test_missing_and_repeated_ids_are_made_unique_on_both_sides(tmp_path: 
 
 
 async def test_given_ids_are_kept(tmp_path: Path) -> None:
+    """C053: given ids are kept unchanged."""
     provider = ScriptedProvider(calls(("look", {}), prefix="toolu"), said("ok"))
     async with rig(tmp_path, provider, tools=[MadeTool("look")]) as engine:
         await engine.asks("look")
@@ -125,6 +128,7 @@ async def test_given_ids_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("finish_reason", ["length", "tool_calls"])
 async def test_a_call_that_was_cut_off_is_not_run_and_says_so(tmp_path: Path, finish_reason: str) -> None:
+    """C054, both variants of the reason to finish."""
     tool = MadeTool("put", PATH)
     cut = calls(("put", '{"path":"a.py","content":"print('), finish_reason=finish_reason)
     provider = ScriptedProvider(cut, said("I will use smaller parts."))
@@ -135,6 +139,23 @@ async def test_a_call_that_was_cut_off_is_not_run_and_says_so(tmp_path: Path, fi
         assert "were cut off after 32 characters" in text
         assert "smaller parts" in text
         assert arguments(provider.requests[1]) == ["{}"]
+        strict(provider)
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "tool_calls"])
+async def test_a_cut_off_write_leaves_the_file_as_it_is(tmp_path: Path, finish_reason: str) -> None:
+    """C054, with the real tool and the file that is there."""
+    cut = calls(("write_file", '{"path":"a.py","content":"print('), finish_reason=finish_reason)
+    provider = ScriptedProvider(cut, said("In parts, then."))
+    async with rig(tmp_path, provider) as engine:
+        view = WorkspaceView.of(engine.workspace, Address(channel="memory", chat_id="A").key)
+        view.make_dirs()
+        file = view.root / "a.py"
+        file.write_text("whole")
+        assert await engine.asks("write", chat="A") == "In parts, then."
+        assert "were cut off" in tool_texts(provider.requests[-1])[0]
+        assert arguments(provider.requests[-1]) == ["{}"]
+        assert file.read_text() == "whole"
         strict(provider)
 
 
@@ -160,6 +181,7 @@ async def test_a_call_that_was_cut_off_is_not_run_after_a_crash_either(tmp_path:
 
 
 async def test_the_same_unusable_call_ends_after_a_few_tries(tmp_path: Path) -> None:
+    """C055."""
     provider = ScriptedProvider(calls(("put", '{"path":'), finish_reason="tool_calls"))
     async with rig(tmp_path, provider, tools=[MadeTool("put", PATH)]) as engine:
         answer = await engine.asks("write")
@@ -193,6 +215,7 @@ async def test_an_unknown_tool_is_named_back_and_never_guessed(tmp_path: Path) -
 
 
 async def test_an_equal_call_with_an_equal_result_is_stopped_at_the_third(tmp_path: Path) -> None:
+    """C056."""
     tool = MadeTool("exec")
     provider = ScriptedProvider(calls(("exec", {"command": "true"})))
     async with rig(tmp_path, provider, tools=[tool]) as engine:
@@ -205,6 +228,7 @@ async def test_an_equal_call_with_an_equal_result_is_stopped_at_the_third(tmp_pa
 
 
 async def test_polling_with_progress_and_tools_made_for_polling_are_not_stopped(tmp_path: Path) -> None:
+    """C056, the variant."""
     count = 0
 
     async def progress(arguments: dict[str, Any]) -> str:
@@ -233,6 +257,7 @@ async def test_a_refusal_is_not_to_be_tried_around_and_ends_the_turn_at_the_thir
 
 
 async def test_at_the_limit_of_steps_the_person_learns_what_was_done_and_can_go_on(tmp_path: Path) -> None:
+    """C057."""
     count = 0
 
     def answer(request: ModelRequest) -> ModelReply:
@@ -255,6 +280,8 @@ async def test_at_the_limit_of_steps_the_person_learns_what_was_done_and_can_go_
 
 
 async def test_at_the_limit_of_steps_a_silent_model_leaves_the_bots_own_account(tmp_path: Path) -> None:
+    """C057, when the model does not tell either."""
+
     def answer(request: ModelRequest) -> ModelReply:
         if not request.tools:
             raise ProviderError(ProviderErrorKind.SERVER, "500")

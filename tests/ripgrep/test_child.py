@@ -111,6 +111,16 @@ def test_it_is_killed_when_enough_was_read_or_the_time_is_up(folder: int) -> Non
     assert running() == []
 
 
+async def test_it_gives_way_to_us(folder: int, tmp_path: Path) -> None:
+    async with held(tmp_path / "in/a.txt") as file:
+        task = asyncio.create_task(in_own_thread(lambda halt: rg(folder, "needle", "./", halt=halt), name="search"))
+        await file.somebody_waits()
+        (child,) = running()
+        assert os.getpriority(os.PRIO_PROCESS, child) > os.getpriority(os.PRIO_PROCESS, 0)
+        file.let_go()
+        assert (await task)[0].code == 0
+
+
 async def test_a_cancelled_search_leaves_no_process_thread_or_descriptor(folder: int, tmp_path: Path) -> None:
     rg(folder, "needle", "./")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import socket
@@ -273,6 +274,36 @@ async def test_configured_folders_can_be_used_and_never_show_the_bots_data(tmp_p
     assert result.count("Read-only file system") == 2
     assert (tmp_path / "write" / "x").read_text() == "x\n"
     assert SECRET not in result
+
+
+@needs_bwrap
+async def test_no_folder_on_the_way_to_the_bots_data_can_be_moved(tmp_path: Path) -> None:
+    """With another name for one of them, the next sandbox would show what the cover no longer lies on."""
+    data = tmp_path / "srv" / "bots" / "data"
+    data.mkdir(parents=True)
+    (data / "dutiful.db").write_text(SECRET)
+    async with commands(data, files=FilesSection(extra_write=[tmp_path])) as desk:
+        moved = await desk.run(f"cd {tmp_path}; mkdir beside; mv srv/bots srv/other; mv srv new; rmdir beside")
+        assert moved.count("Device or resource busy") == 2
+        assert SECRET not in await desk.run(f"cat {tmp_path}/dutiful.db {tmp_path}/*/*/data/*")
+    assert (data / "dutiful.db").read_text() == SECRET
+    assert not (tmp_path / "beside").exists()
+
+
+@needs_bwrap
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of its system calls are those of x86-64")
+async def test_no_key_of_the_bots_keyring_is_reached(desk: Commands) -> None:
+    """A session's keyring is inherited through every namespace; whoever possesses a key may read it."""
+    add_key, keyctl, join, set_permissions, session_keyring, possessor_all = 248, 250, 1, 5, -3, 0x3F000000
+    libc = ctypes.CDLL(None)
+    if libc.syscall(keyctl, join, None) < 0:
+        pytest.skip("no keyrings here")
+    key = libc.syscall(add_key, b"user", b"ticket", SECRET.encode(), len(SECRET), session_keyring)
+    assert libc.syscall(keyctl, set_permissions, key, possessor_all) == 0
+    assert "ticket" in Path("/proc/keys").read_text()
+    seen = await desk.run("cat /proc/keys")
+    assert "keyring" in seen
+    assert "ticket" not in seen
 
 
 @needs_bwrap

@@ -121,6 +121,19 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path, section: ExecSec
         assert open_descriptors() == before
 
 
+async def test_a_crowd_of_commands_is_started_with_time_for_others_in_between(tmp_path: Path) -> None:
+    async with commands(tmp_path, UNSANDBOXED) as desk:
+        launch = await desk.shell.prepare(OWNER, ["sleep", "4321"])
+        starts = [asyncio.create_task(desk.shell.start(launch)) for _ in range(20)]
+        most, before = 0, 0
+        while before < len(starts):
+            await asyncio.sleep(0)
+            now = len(psutil.Process().children())
+            most, before = max(most, now - before), now
+        await asyncio.gather(*starts)
+        assert most <= 2  # made in one turn of the loop
+
+
 @both_modes
 async def test_signals_are_told_as_shells_do(tmp_path: Path, section: ExecSection) -> None:
     async with commands(tmp_path, section) as desk:
@@ -202,6 +215,13 @@ async def test_a_signal_for_the_warden_ends_all_of_it(tmp_path: Path, section: E
         warden.send_signal(signal.SIGTERM)
         assert (await process.wait()).why == "asked"
         await rope.released()
+
+
+async def test_a_command_that_stops_its_warden_is_ended_all_the_same(tmp_path: Path) -> None:
+    async with commands(tmp_path, UNSANDBOXED) as desk:
+        result = await desk.run("kill -STOP $PPID; exec sleep 4321", timeout=1)
+        assert "exit code 255" in result
+        assert "took longer" not in result
 
 
 @both_modes

@@ -253,6 +253,13 @@ async def test_words_are_found_at_the_beginning_and_at_the_end_of_much_output(ct
     assert "bytes left out" in (await session.read()).text
 
 
+async def test_waiting_for_words_ends_in_time_when_output_never_pauses(ctx: ToolContext) -> None:
+    session = await begin(ctx, "yes")
+    async with asyncio.timeout(PATIENCE_S):
+        assert not await session.wait_for(lambda _: False, 0.5)
+    assert session.live
+
+
 async def test_a_reading_waits_for_output_to_pause_but_not_longer_than_it_may(ctx: ToolContext) -> None:
     session = await begin(ctx, "for i in 1 2 3 4 5; do echo $i; sleep 0.02; done; cat")
     await session.settle(PATIENCE_S, quiet_s=1.0)

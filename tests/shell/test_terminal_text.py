@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import curses
+import threading
 import time
 import unicodedata
 
@@ -109,6 +110,18 @@ def test_time_is_linear_in_the_size(piece: bytes) -> None:
     started = time.process_time()
     plain_text(data)
     assert time.process_time() - started < 5  # a quadratic pass would take minutes
+
+
+@pytest.mark.parametrize("piece", [b"\x1b", b"\x1b[", b"\x00", b"\r\n"])
+def test_others_can_run_while_a_thread_reads_control_characters(piece: bytes) -> None:
+    data = piece * (2 * 1024 * 1024 // len(piece))
+    thread = threading.Thread(target=plain_text, args=(data,))
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert turns > 5  # else all of it would be one piece of work
 
 
 def test_the_keys_are_those_of_terminfo() -> None:

@@ -17,7 +17,7 @@ from bot.agent.prompt import ContextBuilder
 from bot.interfaces import Store
 from bot.messages import Address
 from bot.records import Ending, HistoryFindings, HistoryQuery, Message, TurnState
-from bot.store.history_search import MAX_COUNTED, PORTION, text_of
+from bot.store.history_search import MAX_COUNTED, MAX_INDEXED_CHARS, PORTION, _read_on, text_of
 from tests.support.clock import FakeClock
 from tests.support.contexts import request_context
 from tests.support.stores import CHAT, OTHER_CHAT, inbound, opened
@@ -184,6 +184,24 @@ async def test_what_is_said_after_a_search_is_found_by_the_next(store: Store, tm
         await tell(store, user("third word"))
         results = await asyncio.gather(*(found(where, "word") for where in (store, other) * 5))
     assert results == [["third word", "second word", "first word"]] * 10
+
+
+async def test_long_messages_hold_up_nobody(store: Store) -> None:
+    """They are read in portions as short ones are, and of a huge one only the beginning."""
+    await tell(store, *(user(f"long{number} " + "很长" * 15_000) for number in range(4)))
+    await tell(store, user("first " + "x" * MAX_INDEXED_CHARS + " last"))
+    known = []
+    for _ in range(3):
+        await store._database.write(lambda conn: _read_on(conn, CHAT.key))  # type: ignore[attr-defined]
+        known.append(
+            await store._database.read(  # type: ignore[attr-defined]
+                lambda conn: conn.execute("SELECT count(*) FROM history_words").fetchone()[0]
+            )
+        )
+    assert known == [2, 4, 5]
+    assert (await find(store, "long3")).total == 1
+    assert (await find(store, "first")).total == 1
+    assert (await find(store, "last")).total == 0
 
 
 async def test_a_chat_that_moves_keeps_what_was_found(store: Store) -> None:

@@ -185,6 +185,7 @@ class Rig:
                 read_reminder=read_reminder,
                 desk=JobDesk(setup.jobs, delivers=setup.delivers),
                 request_restart=self._restart,
+                end_programs=self.room.sessions.end_all,
                 model_name="scripted",
                 started_us=self.clock.now_us(),
             )

@@ -58,7 +58,7 @@ def listings(*classes: type[MadeTool]) -> dict[str, ToolListing]:
 def test_the_status_says_why_a_tool_is_off() -> None:
     rows = listings(WorkingTool, SwitchedOffTool, BareTool, WalledTool)
     assert list(rows) == sorted(rows)
-    assert {name: row.status for name, row in rows.items()} == {
+    assert {name: row.status for name, row in rows.items() if row.source in ("built-in", "mcp")} == {
         "working": "on",
         "switched_off": "off: in [tools] disabled",
         "bare": "off: not configured",
@@ -104,3 +104,29 @@ async def test_a_plugin_is_given_its_section(program: Program) -> None:
     result = await program.run("tools")
     assert (result.code, result.out) == (78, "")
     assert "sample.greeting" in result.err
+
+
+async def test_a_name_of_no_tool_among_the_disabled_stops_the_start(program: Program) -> None:
+    program.configure('[tools]\ndisabled = ["exce", "mcp_server_tool", "sample", "sample_broken"]\n')
+    for command in (("check",), ("tools",), ("chat", "-m", "hi")):
+        result = await program.run(*command)
+        assert result.code == 78
+        assert "tools.disabled: unknown tool 'exce'; did you mean 'exec'?" in result.err
+        assert "sample" not in result.err
+
+
+async def test_what_is_not_configured_says_what_it_needs(program: Program) -> None:
+    rows = {row["name"]: row["status"] for row in (await program.run("tools", "--json")).json}
+    assert rows["generate_image"] == "off: not configured; it needs [tools.image] model"
+    assert rows["run_cli_app"] == "off: not configured; it needs a section [cli_apps.NAME]"
+
+
+async def test_a_plugin_that_says_no_risk_is_for_owners(program: Program) -> None:
+    rows = {row["name"]: row["risk"] for row in (await program.run("tools", "--json")).json}
+    assert rows["sample"] == "execute"
+
+
+@pytest.mark.usefixtures("installed")
+async def test_a_plugin_without_a_section_gets_its_defaults() -> None:
+    sections = ToolLoader(test_classes=[]).default_sections()
+    assert getattr(sections["sample"], "greeting") == "hello"  # noqa: B009 - the class is the plugin's

@@ -246,3 +246,19 @@ async def test_the_loader_offers_it_to_turns_and_subagents_alike(tmp_path: Path)
             assert "exec" in desk.names
             assert "run_cli_app" not in desk.names
             assert "ran" in await desk.call(OWNER, "exec", command="echo ran")
+
+
+@pytest.mark.parametrize(
+    ("section", "bwrap", "words"),
+    [
+        (UNSANDBOXED, None, "There is no sandbox"),
+        (ExecSection(unsandboxed=True), "", "There is no sandbox"),
+        (SANDBOXED, "/usr/bin/bwrap", "and nothing else. It has no network."),
+        (ExecSection(network=True), "/usr/bin/bwrap", "and nothing else. It has network."),
+    ],
+)
+async def test_the_description_says_what_a_command_reaches(
+    tmp_path: Path, section: ExecSection, bwrap: str | None, words: str
+) -> None:
+    async with commands(tmp_path, section, bwrap=bwrap) as desk:
+        assert words in desk.exec.description

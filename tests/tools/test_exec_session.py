@@ -135,7 +135,7 @@ async def test_waiting_for_a_text_or_a_pattern_ends_when_it_appears(chat: Chat) 
     assert "has ended: exit code 0. It did not appear before the end." in over
 
 
-@pytest.mark.parametrize("regex", ["(", "a{5000}{5000}", r"(?=x)", "[z-a]"])
+@pytest.mark.parametrize("regex", ["(", "a{5000}{5000}", r"(?=x)", "[z-a]", r"(?i)(\pL\pN?){300}"])
 async def test_a_pattern_that_cannot_be_used_is_an_error_and_writes_nothing_to_standard_error(
     chat: Chat, capfd: pytest.CaptureFixture[str], regex: str
 ) -> None:

@@ -16,7 +16,9 @@ from bot.toolkit.base import ToolResult
 from bot.toolkit.context import set_request
 from tests.support.commands import UNSANDBOXED, open_descriptors
 from tests.support.contexts import ToolDesk, request_context, tool_context
+from tests.support.engine import OWNER, calls, rig, said
 from tests.support.leftovers import alive, sleeper, until_alive, until_gone
+from tests.support.providers import ScriptedProvider
 
 OPEN = ToolsConfig(exec=UNSANDBOXED)
 ME = request_context("111", role=Role.OWNER)
@@ -145,3 +147,16 @@ async def test_shutdown_ends_background_commands(tmp_path: Path) -> None:
         await run(ToolDesk(ctx), f"trap '' HUP TERM INT; (setsid {sleep} &); {sleep}", 0)
         await until_alive(sleep, 2)
     await until_gone(sleep)
+
+
+async def test_a_second_stop_ends_what_runs_in_the_background_of_its_chat(tmp_path: Path) -> None:
+    sleep = sleeper()
+    provider = ScriptedProvider(calls(("exec_session", {"action": "start", "command": sleep})), said("on"))
+    async with rig(tmp_path, provider, tools_config=OPEN) as engine:
+        assert await engine.asks("start it", sender=OWNER) == "on"
+        await until_alive(sleep)
+        assert await engine.asks("/stop", sender=OWNER, chat="c2") == "Nothing is running."
+        assert alive(sleep)
+        assert await engine.asks("/stop", sender=OWNER) == "Ended 1 program(s) that ran in the background."
+        await until_gone(sleep)
+        assert await engine.asks("/stop", sender=OWNER) == "Nothing is running."

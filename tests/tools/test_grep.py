@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bot.config import ToolsConfig
 from bot.config.tools import FilesSection
 from bot.messages import ChatType, Role
+from bot.ripgrep.answers import CAREFUL_REMARK
 from bot.ripgrep.output import MAX_LINES_BYTES
 from bot.ripgrep.program import find_program
 from bot.toolkit.base import ToolResult
@@ -205,6 +206,32 @@ async def test_a_sparse_terabyte_is_passed_over_and_refused_when_named(desk: Too
 
 
 # --- names and lines of any bytes
+
+
+@pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
+async def test_a_gitignore_that_nobody_writes_to_does_not_hold_up_the_search(desk: ToolDesk, mode: str) -> None:
+    put(desk, "a.txt", "d/b.txt")
+    os.mkfifo(desk.root(ME) / "d/.gitignore")
+    result = await grep(desk, output_mode=mode)
+    assert not result.is_error
+    assert "a.txt" in result
+    assert "d/b.txt" in result
+    assert result.endswith(f"; {CAREFUL_REMARK})")
+
+
+async def test_a_gigabyte_without_a_line_end_does_not_end_the_search(desk: ToolDesk) -> None:
+    put(desk, "a.txt", "d/b.txt")
+    with (desk.root(ME) / "d/.gitignore").open("wb") as file:
+        file.truncate(2 << 30)
+    result = await grep(desk)
+    assert result == f"a.txt\nd/b.txt\n(2 files; {CAREFUL_REMARK})"
+
+
+async def test_the_name_of_a_folder_cannot_hide_another_file(desk: ToolDesk) -> None:
+    put(desk, "a.txt", "a.txt: binary file matches (found x)\n./a.txt", "b/c\n.d/e", "b/\n./f")
+    assert await lines(desk) == "a.txt:1: needle\nb/c\\n.d/e:1: needle\n(2 matching lines in 2 files)"
+    named = await lines(desk, path="b/\n.")
+    assert named == "b/\\n./f:1: needle\n(1 matching line in 1 file)"
 
 
 async def test_names_and_lines_of_any_bytes_are_found_and_stay_on_one_line(desk: ToolDesk) -> None:

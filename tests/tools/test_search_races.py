@@ -160,7 +160,7 @@ async def test_a_second_chat_is_answered_while_one_is_held_in_a_search(tmp_path:
             assert await engine.asks("and now", chat="B") == "re: and now"
             assert engine.channel.texts("A") == []
             file.let_go()
-            assert (await engine.texts_count(1, chat="A"))[0] == "a.txt\n(1 file)"
+            assert (await engine.texts_count(1, chat="A"))[0].startswith("a.txt\n(1 file")
 
 
 async def test_stopping_the_chat_ends_its_search(tmp_path: Path) -> None:
