@@ -587,6 +587,7 @@ class ModelReply:
     usage: Usage = field(default_factory=Usage)
     reasoning: str = ""
     malformed_calls: int = 0  # calls that had no usable name or shape and were dropped
+    may_repeat: bool = False  # equal calls are no circle: each does what one message asked for
     notice: str = ""  # a sentence to show the person beside the reply, e.g. that a stand-in answered
 
 

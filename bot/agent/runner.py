@@ -228,6 +228,8 @@ class _Run:
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
         prepared = [self._calls.prepare(call, reply.finish_reason) for call in calls]
+        for item in prepared:
+            item.repeatable = item.repeatable or reply.may_repeat
         known = await self._calls.known_results(prepared)
         await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
         self._messages.append(row)

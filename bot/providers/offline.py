@@ -116,7 +116,7 @@ def _call(wanted: Sequence[_Call]) -> ModelReply:
         ToolCall(id=f"{STAND_IN_CALL_PREFIX}{index}-{number}", name=_TOOL, arguments=orjson.dumps(arguments).decode())
         for number, (index, arguments) in enumerate(wanted, start=1)
     )
-    return ModelReply(text="", tool_calls=calls, finish_reason="tool_calls")
+    return ModelReply(text="", tool_calls=calls, finish_reason="tool_calls", may_repeat=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,12 +124,13 @@ class _Said:
     """A message of the turn. `done` has the results of calls made for it, as (action, text) pairs in order.
 
     `index` is its place among all messages of the turn. Calls that a model made belong to the last message
-    before them: for which one they were is not known.
+    before them, marked `by_model`: for which one they were is not known.
     """
 
     index: int
     text: str
     done: list[tuple[str, str]] = field(default_factory=list)
+    by_model: bool = False
 
     @property
     def listed(self) -> str | None:
@@ -162,6 +163,7 @@ def _said_in(request: ModelRequest) -> list[_Said]:
                 index = int(match["index"]) if match else said[-1].index
                 if one := next((one for one in said if one.index == index), None):
                     calls[call["id"]] = (one, _action(call))
+                    one.by_model = one.by_model or match is None
         elif role == "tool" and (known := calls.get(str(row.get("tool_call_id")))):
             known[0].done.append((known[1], _text_of(row)))
     return said
@@ -183,6 +185,7 @@ class _Reading:
         self._asked = False  # among the calls is one for a list, and none that changes it behind
         self._waits = False  # for that list, with all that follows
         begun = max((one.index for one in said if one.done), default=-1)
+        self._by_model = max((one.index for one in said if one.by_model), default=-1)
         for one in said:
             self._read(one, is_open=one.index > begun or (one.index == begun and not one.receipts))
 
@@ -192,7 +195,7 @@ class _Reading:
         if isinstance(intent, NeedJobs) and self._listed is not None:
             jobs = _jobs(self._listed)
             intent = _understand(one.text, now=self._now, language=self._language, jobs=jobs)
-        self.answers.append(self._answer(one, intent, is_open=is_open))
+        self.answers.append(self._answer(one, intent))
         if is_open and not self._waits:
             self._plan(one, intent)
         if one.receipts:
@@ -218,7 +221,7 @@ class _Reading:
             self.calls += [(one.index, arguments) for arguments in wanted]
             self._listed, self._asked = None, False
 
-    def _answer(self, one: _Said, intent: Intent | None, *, is_open: bool) -> str | None:
+    def _answer(self, one: _Said, intent: Intent | None) -> str | None:
         """Return the words for one message; '' where a model's calls may have done it together with others."""
         lines = one.receipts
         if isinstance(intent, ListJobs) and self._listed is not None:
@@ -226,7 +229,7 @@ class _Reading:
         if not lines and intent is None:
             return None
         words = _words(intent, self._language)
-        if not lines and not words and is_open:
+        if not lines and not words and one.index >= self._by_model:
             words = say(self._language, "offline.too_much", text=one.text)
         return "\n".join([*lines, *filter(None, [words])])
 

@@ -225,6 +225,15 @@ async def test_equal_questions_side_by_side_share_one_answer(tmp_path: Path, clo
     assert answer == "No reminders or tasks in this chat."
 
 
+async def test_equal_orders_in_one_turn_are_no_circle(tmp_path: Path, clock: FakeClock) -> None:
+    lines = ["what are my reminders", "remind me in 10 minutes to stretch", "cancel the stretch one"]
+    answer, jobs = await waiting_lines(tmp_path, clock, *lines * 5)
+    beginnings = ["No reminders or tasks", "Reminder set: “stretch”", "Removed: “stretch”"] * 5
+    said = answer.splitlines()
+    assert [line[: len(beginning)] for line, beginning in zip(said, beginnings, strict=True)] == beginnings
+    assert jobs == []
+
+
 async def test_what_the_steps_of_a_turn_do_not_suffice_for_is_said(tmp_path: Path, clock: FakeClock) -> None:
     count = LimitsSection().steps_per_turn
     lines = [
