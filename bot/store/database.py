@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,8 @@ Work = Callable[[sqlite3.Connection], T]
 
 BUSY_TIMEOUT_S = 10.0
 """How long a write waits for another process's transaction before it gives up."""
+
+_RETRY_S = 0.01
 
 _GROUP_MAX = 256
 """Units in one commit; bounds how long the first of a burst waits for its answer."""
@@ -221,7 +224,7 @@ async def _connect(path: Path) -> _Thread:
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        conn.execute("PRAGMA journal_mode = WAL")
+        _use_wal(conn)
         conn.execute("PRAGMA foreign_keys = ON")
         return conn
 
@@ -233,6 +236,21 @@ async def _connect(path: Path) -> _Thread:
         await thread.gone()
         raise
     return thread
+
+
+def _use_wal(conn: sqlite3.Connection) -> None:
+    """Switch the file to WAL, which SQLite refuses at once, without its usual wait, while another process does so."""
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            conn.execute("PRAGMA journal_mode = WAL").close()
+        except sqlite3.OperationalError as exc:
+            # The extended codes tell kinds of busy apart; the lowest byte is what they have in common.
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def _migrate(conn: sqlite3.Connection) -> None:
