@@ -177,7 +177,8 @@ def test_a_plugin_cannot_take_a_section_of_the_core(tmp_path: Path, key: str) ->
             'extra_read = ["a/b"]\nextra_write = ["a"]',
             "extra_read[0]: contains, or lies in, extra_write[0]",
         ),
-        ('extra_read = ["a", "a"]', "extra_read[1]: contains, or lies in, extra_read[0]"),
+        ('extra_read = ["a", "a/b"]', "extra_read[1]: contains, or lies in, extra_read[0]"),
+        ('extra_write = ["data/workspace"]', "extra_write[0]: contains, or lies in, [bot] data_dir"),
     ],
 )
 def test_no_folder_for_all_chats_opens_what_is_kept_apart(tmp_path: Path, files: str, problem: str) -> None:
@@ -187,5 +188,5 @@ def test_no_folder_for_all_chats_opens_what_is_kept_apart(tmp_path: Path, files:
 
 
 def test_folders_beside_the_data_are_fine(tmp_path: Path) -> None:
-    text = '[bot]\ndata_dir = "data"\n[tools.files]\nextra_read = ["data2"]\nextra_write = ["b"]'
-    assert load(tmp_path, text).tools.files.extra_read == [tmp_path / "data2"]
+    text = '[bot]\ndata_dir = "data"\n[tools.files]\nextra_read = ["data2", "b"]\nextra_write = ["b"]'
+    assert load(tmp_path, text).tools.files.extra_read == [tmp_path / "data2", tmp_path / "b"]

@@ -195,7 +195,9 @@ class Check:
         seen: list[tuple[str, str]] = list(_own_folders(bot))
         for key, folder in named:
             real = os.path.realpath(folder)
-            other = next((name for name, path in seen if _overlap(real, path)), "")
+            # The same folder to read and to write is one that may be written; only nesting is ambiguous.
+            others = [(name, path) for name, path in seen if path != real or name.startswith("[bot]")]
+            other = next((name for name, path in others if _overlap(real, path)), "")
             if other:
                 why = "which is not for every chat" if other.startswith("[bot]") else "keep one of them"
                 self.problems.append(f"tools.files.{key}: contains, or lies in, {other}: {why}")
