@@ -585,7 +585,9 @@ class ModelReply:
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = field(default_factory=Usage)
+    model: str = ""  # which one answered, by its configured name; "" where that means nothing
     reasoning: str = ""
+    reasoning_fields: Mapping[str, Any] = field(default_factory=dict)  # the same as it came, by field name
     malformed_calls: int = 0  # calls that had no usable name or shape and were dropped
     may_repeat: bool = False  # equal calls are no circle: each does what one message asked for
     notice: str = ""  # a sentence to show the person beside the reply, e.g. that a stand-in answered

@@ -76,7 +76,8 @@ def build_provider(config: Config, clock: Clock) -> Provider:
     if config.llm.provider == "offline":
         return OfflineProvider(clock)
     # Only here: a chat without a model needs none of it.
-    from bot.providers.openai_compatible import CallLimits, OpenAIProvider
+    from bot.providers.call_limits import CallLimits
+    from bot.providers.openai_compatible import OpenAIProvider
 
     limits = config.limits
     primary = OpenAIProvider(
