@@ -573,6 +573,7 @@ class ModelRequest:
     tools: Sequence[Message] = ()
     tools_json: bytes = b""
     max_output_tokens: int | None = None
+    reasoning_effort: str = ""  # instead of the configured one, where one is configured
     zone: str = "UTC"  # the person's, for a provider that reads times itself
     language: str = "en"
 

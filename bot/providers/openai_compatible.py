@@ -42,6 +42,7 @@ class OpenAIProvider(Provider):
         temperature: float | None = None,
         max_output_tokens: int | None = None,
         context_window_tokens: int | None = None,
+        reasoning_effort: str = "",
         limits: CallLimits | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -63,6 +64,7 @@ class OpenAIProvider(Provider):
             base_url=base_url,
             temperature=temperature,
             output_tokens=output_limit_tokens(max_output_tokens, context_window_tokens),
+            reasoning_effort=reasoning_effort,
         )
         self._endpoint = Endpoint(base_url=base_url, api_key=api_key, limits=self._limits, clock=clock or SystemClock())
         self._unopened = False  # the endpoint sends the closing tag of reasoning without the opening one

@@ -18,6 +18,8 @@ from bot.errors import ProviderErrorKind
 from bot.interfaces import ModelRequest
 from bot.messages import clean_text
 from bot.providers.openai_errors import Failure, kind_of
+from bot.providers.reasoning_fields import PLAIN_FIELDS, SIGNED_FIELDS
+from bot.records import Message
 
 OUTPUT_SHARE = 4
 """Without a configured limit, at most one in this many tokens of the window is asked for as output."""
@@ -32,6 +34,17 @@ _REFUSED = re.compile(
     r"|cannot (?:both )?be (?:set|specified)|use 'max_",
     re.IGNORECASE,
 )
+REASONING_MODEL_FIELD = "reasoning_model"
+"""On rows with reasoning fields: the model that wrote them. Signed thoughts of one model are refused by another."""
+
+_REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SIGNED_FIELDS})
+_ABOUT_REASONING = re.compile(
+    r"reasoning_(?:content|details)|extra_content|thought_signature|signature.{0,40}thinking|thinking.{0,40}signature"
+    r"|['\"`]reasoning['\"`]",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(r"missing|is required|must be (?:passed|provided|included)", re.IGNORECASE)
+_INPUT_TOKENS = re.compile(r"(?P<n>[\d,]{1,12}) (?:tokens )?(?:in|from) the (?:messages|input|prompt)", re.IGNORECASE)
 _OUTPUT_CEILING = re.compile(
     r"at most (?P<a>[\d,]+) (?:completion|output) tokens"
     r"|range of max_(?:completion_)?tokens is \[\d+, ?(?P<b>[\d,]+)\]"
@@ -50,6 +63,8 @@ class Refused(StrEnum):
     TEMPERATURE = "temperature"  # has a fixed temperature
     STREAM_OPTIONS = "stream_options"  # streams, but reports no usage
     TOOLS = "tools"  # the model cannot call tools
+    EFFORT = "reasoning_effort"  # does not let its thinking be limited, or not to this
+    REASONING = "reasoning"  # takes no earlier reasoning back
 
 
 def output_limit_tokens(configured: int | None, window: int | None) -> int | None:
@@ -68,8 +83,17 @@ def output_limit_tokens(configured: int | None, window: int | None) -> int | Non
 class Dialect:
     """How to speak to one endpoint; grows wiser with each 400."""
 
-    def __init__(self, *, model: str, base_url: str, temperature: float | None, output_tokens: int | None) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str,
+        temperature: float | None,
+        output_tokens: int | None,
+        reasoning_effort: str = "",
+    ) -> None:
         self._model = model
+        self._effort = reasoning_effort
         self._temperature = temperature
         self._output_tokens = output_tokens
         # OpenAI's newer models refuse the old name; other servers silently ignore the new one.
@@ -89,6 +113,9 @@ class Dialect:
         fields: dict[str, Any] = {"model": self._model}
         if self._temperature is not None and Refused.TEMPERATURE not in self._refused:
             fields["temperature"] = self._temperature
+        effort = self._effort_for(request)
+        if effort and Refused.EFFORT not in self._refused:
+            fields["reasoning_effort"] = effort
         limit = self._limit(request)
         if limit is not None and Refused.LIMIT not in self._refused:
             fields[self._limit_names[Refused.LIMIT_NAME in self._refused]] = limit
@@ -96,7 +123,7 @@ class Dialect:
             fields["stream"] = True
             if Refused.STREAM_OPTIONS not in self._refused:
                 fields["stream_options"] = {"include_usage": True}
-        parts = [orjson.dumps(fields)[:-1], b',"messages":', _dumps(list(request.messages))]
+        parts = [orjson.dumps(fields)[:-1], b',"messages":', _dumps(self._rows(request))]
         if request.tools and Refused.TOOLS not in self._refused:
             parts += (b',"tools":', request.tools_json or _dumps(list(request.tools)))
         parts.append(b"}")
@@ -120,8 +147,12 @@ class Dialect:
                 self._ceiling = ceiling
                 self.revision += 1
                 return f"at most {ceiling} output tokens"
-        refusals = {ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.NOT_FOUND}
-        if kind_of(failure) not in refusals or not _REFUSED.search(words):
+        kind = kind_of(failure)
+        if kind is ProviderErrorKind.CONTEXT_LENGTH:
+            return self._learn_window(failure, limit)
+        if kind not in {ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.NOT_FOUND}:
+            return ""
+        if not _REFUSED.search(words) and not _ABOUT_REASONING.search(words):
             return ""
         refused = self._refused_part(failure, request, stream=stream)
         if refused is None:
@@ -129,6 +160,36 @@ class Dialect:
         self._refused.add(refused)
         self.revision += 1
         return f"refuses {refused}"
+
+    def _learn_window(self, failure: Failure, limit: int | None) -> str:
+        """Ask for less output where input and output together were too much; a too long input stays an error."""
+        window = failure.window_tokens
+        if window is None or limit is None or limit <= (ceiling := max(1, window // OUTPUT_SHARE)):
+            return ""
+        self._ceiling = ceiling
+        self.revision += 1
+        given = _INPUT_TOKENS.search(failure.words)
+        if given is not None and int(given["n"].replace(",", "")) + ceiling > window:
+            return ""
+        return f"a window of {window} tokens, from now on at most {ceiling} of output"
+
+    def _rows(self, request: ModelRequest) -> list[Any]:
+        """Return the messages as this model may get them: no reasoning but its own, and none if it takes none."""
+        return [self._own(row) if REASONING_MODEL_FIELD in row else row for row in request.messages]
+
+    def _own(self, row: Message) -> Message:
+        kept = {key: value for key, value in row.items() if key != REASONING_MODEL_FIELD}
+        if row[REASONING_MODEL_FIELD] == self._model and Refused.REASONING not in self._refused:
+            return kept
+        kept = {key: value for key, value in kept.items() if key not in _REASONING_FIELDS}
+        if calls := kept.get("tool_calls"):
+            kept["tool_calls"] = [
+                {key: value for key, value in call.items() if key not in _REASONING_FIELDS} for call in calls
+            ]
+        return kept
+
+    def _effort_for(self, request: ModelRequest) -> str:
+        return request.reasoning_effort if self._effort and request.reasoning_effort else self._effort
 
     def _limit(self, request: ModelRequest) -> int | None:
         limits = (request.max_output_tokens, self._output_tokens, self._ceiling)
@@ -144,6 +205,12 @@ class Dialect:
                 return Refused.LIMIT
         if self._temperature is not None and "temperature" in about and Refused.TEMPERATURE not in known:
             return Refused.TEMPERATURE
+        if self._effort and "effort" in about and Refused.EFFORT not in known:
+            return Refused.EFFORT
+        replays = any(REASONING_MODEL_FIELD in row for row in request.messages)
+        about_reasoning = _ABOUT_REASONING.search(about) and not _MISSING.search(about)
+        if replays and about_reasoning and Refused.REASONING not in known:
+            return Refused.REASONING
         if stream and "stream_options" in about and Refused.STREAM_OPTIONS not in known:
             return Refused.STREAM_OPTIONS
         if (

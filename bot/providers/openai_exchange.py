@@ -111,7 +111,9 @@ class Endpoint:
             yield response
         except ProviderError as exc:
             detail = clean_detail(exc.detail, self._api_key)
-            raise ProviderError(exc.kind, detail, retry_after_s=exc.retry_after_s) from exc
+            raise ProviderError(
+                exc.kind, detail, retry_after_s=exc.retry_after_s, window_tokens=exc.window_tokens
+            ) from exc
         except openai.APIStatusError as exc:
             raise RefusalError(self._failure(exc.response)) from exc
         except (openai.APIConnectionError, httpx2.RequestError) as exc:
