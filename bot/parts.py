@@ -20,7 +20,7 @@ from bot.clock import Clock
 from bot.config import Config, UnusedSection, load_config, may_be_plugin_section
 from bot.errors import ConfigError
 from bot.interfaces import Channel, Provider
-from bot.providers.fallback import StandInProvider
+from bot.providers.stand_in import StandInProvider
 from bot.providers.offline import OfflineProvider
 from bot.texts import say
 from bot.toolkit.loader import ToolLoader
