@@ -20,8 +20,8 @@ from bot.clock import Clock
 from bot.config import Config, UnusedSection, load_config, may_be_plugin_section
 from bot.errors import ConfigError
 from bot.interfaces import Channel, Provider
-from bot.providers.stand_in import StandInProvider
 from bot.providers.offline import OfflineProvider
+from bot.providers.stand_in import StandInProvider
 from bot.texts import say
 from bot.toolkit.loader import ToolLoader
 

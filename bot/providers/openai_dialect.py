@@ -18,7 +18,7 @@ from bot.errors import ProviderErrorKind
 from bot.interfaces import ModelRequest
 from bot.messages import clean_text
 from bot.providers.openai_errors import Failure, kind_of
-from bot.providers.reasoning_fields import PLAIN_FIELDS, SIGNED_FIELDS
+from bot.providers.reasoning_fields import PLAIN_FIELDS, REASONING_MODEL_FIELD, SIGNED_FIELDS
 from bot.records import Message
 
 OUTPUT_SHARE = 4
@@ -34,9 +34,6 @@ _REFUSED = re.compile(
     r"|cannot (?:both )?be (?:set|specified)|use 'max_",
     re.IGNORECASE,
 )
-REASONING_MODEL_FIELD = "reasoning_model"
-"""On rows with reasoning fields: the model that wrote them. Signed thoughts of one model are refused by another."""
-
 _REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SIGNED_FIELDS})
 _ABOUT_REASONING = re.compile(
     r"reasoning_(?:content|details)|extra_content|thought_signature|signature.{0,40}thinking|thinking.{0,40}signature"

@@ -18,6 +18,9 @@ PLAIN_FIELDS = ("reasoning_content", "reasoning")
 SIGNED_FIELDS = ("reasoning_details", "extra_content")
 """What only its sender understands, and wants back exactly as it was."""
 
+REASONING_MODEL_FIELD = "reasoning_model"
+"""On rows with reasoning fields: the model that wrote them. Signed thoughts of one model are refused by another."""
+
 _GROWING = ("text", "summary", "data")  # parts of a block that come in pieces
 
 
