@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import orjson
 
+from bot.agent.models import Model
 from bot.agent.runs import RunnerParts, RunOutcome, RunSpec
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.faults import fault_point
@@ -75,6 +76,8 @@ class ModelTalk:
             if exc.kind is not ProviderErrorKind.CONTEXT_LENGTH:
                 raise
             shrink = self._harder(exc.window_tokens)
+            if exc.window_tokens is not None:
+                self._parts.models.learn_window(self._spec.model, exc.window_tokens)
             _log.warning("context too long, shrinking", detail=exc.detail, to=f"{shrink:.0%}")
             return await complete(shrink)
 
@@ -118,45 +121,53 @@ class ModelTalk:
     async def _complete(
         self, messages: list[Message], nudge: str, shrink: float, *, tools: bool, before: str, effort: str
     ) -> ModelReply:
-        parts, request = self._parts, self._spec.request
+        parts, request, model = self._parts, self._spec.request, self._spec.model
         governed = parts.governor.prepare_for_model(
             messages,
-            limits=parts.governor_limits,
+            limits=model.limits,
             system=self._spec.system,
             tools_tokens=self._tools_tokens if tools else 0,
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
-            model=parts.model,
+            model=model.model,
+            vision=model.vision,
+            replay_fields=model.replay_fields,
         )
         if nudge:
             governed = [*governed, {"role": "user", "content": nudge}]
-        reply = await parts.provider.complete(
+        reply = await model.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(governed),
                 turn_messages=len(self._outcome.turn.messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
-                max_output_tokens=parts.max_output_tokens,
+                max_output_tokens=model.max_output_tokens,
                 reasoning_effort=effort,
                 zone=request.zone,
                 language=request.language,
             ),
             self._draft(before),
         )
-        self._outcome.usage += reply.usage
+        cost = model.cost_micros(reply.usage, reply.model)
+        self._outcome.usage += replace(reply.usage, cost_micros=cost)
         self._outcome.notice = reply.notice or self._outcome.notice
         fault_point("replied")
         return reply
 
-    def _draft(self, before: str) -> Callable[[str], None] | None:
+    def _draft(self, before: str) -> Callable[[str], None]:
+        """Return who gets the growing text.
+
+        Replies are streamed also when nobody watches: only then does a long one that goes on differ from one
+        that stalls, and can one that is cut off be continued.
+        """
         show = self._spec.on_text
-        if show is None or not before:
-            return show
-        return lambda text: show(join_growing(before, text))
+        if show is None:
+            return _unseen
+        return (lambda text: show(join_growing(before, text))) if before else show
 
     def _harder(self, window_tokens: int | None) -> float:
         """Return the part of the input budget to use next; less than half if the window turned out that small."""
-        limits = self._parts.governor_limits
+        limits = self._spec.model.limits
         if window_tokens is None or not limits.input_tokens:
             return _SHRINK
         room = window_tokens - min(limits.max_output_tokens, window_tokens // 4)
@@ -167,7 +178,29 @@ class ModelTalk:
         governor = self._parts.governor
         estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
         if estimated and reply.usage.input_tokens:
-            governor.calibration.observe(reply.model or self._parts.model, estimated, reply.usage.input_tokens)
+            governor.calibration.observe(reply.model or self._spec.model.model, estimated, reply.usage.input_tokens)
+
+
+def _unseen(_text: str) -> None:
+    """Show a growing text to nobody."""
+
+
+def replayed(rows: Sequence[Message], model: Model) -> list[Message]:
+    """Return history as the model may get it back: the plain reasoning of final answers is of no use to any.
+
+    Reasoning that led to a call may be needed with it, and what is signed is its sender's affair.
+    """
+    if model.keeps_reasoning:
+        return [*rows]
+    return [_without_plain(row) if _is_thought_of_answer(row) else row for row in rows]
+
+
+def _is_thought_of_answer(row: Message) -> bool:
+    return REASONING_MODEL_FIELD in row and "tool_calls" not in row
+
+
+def _without_plain(row: Message) -> Message:
+    return {key: value for key, value in row.items() if key not in PLAIN_FIELDS}
 
 
 def assistant_row(reply: ModelReply, calls: Sequence[ToolCall] = ()) -> Message:

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bot.agent.model_talk import ModelTalk, assistant_row
+from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
@@ -86,7 +86,7 @@ class _Run:
     def __init__(self, runner: AgentRunner, turn: Turn, spec: RunSpec) -> None:
         self._parts = runner.parts
         self._spec = spec
-        self._messages = [*spec.history, *spec.fresh]
+        self._messages = replayed([*spec.history, *spec.fresh], spec.model)
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)

@@ -43,6 +43,7 @@ class OpenAIProvider(Provider):
         max_output_tokens: int | None = None,
         context_window_tokens: int | None = None,
         reasoning_effort: str = "",
+        replays_reasoning: bool = False,
         limits: CallLimits | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -65,6 +66,7 @@ class OpenAIProvider(Provider):
             temperature=temperature,
             output_tokens=output_limit_tokens(max_output_tokens, context_window_tokens),
             reasoning_effort=reasoning_effort,
+            replays_reasoning=replays_reasoning,
         )
         self._endpoint = Endpoint(base_url=base_url, api_key=api_key, limits=self._limits, clock=clock or SystemClock())
         self._unopened = False  # the endpoint sends the closing tag of reasoning without the opening one

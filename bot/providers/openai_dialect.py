@@ -40,7 +40,10 @@ _ABOUT_REASONING = re.compile(
     r"|['\"`]reasoning['\"`]",
     re.IGNORECASE,
 )
-_MISSING = re.compile(r"missing|is required|must be (?:passed|provided|included)", re.IGNORECASE)
+_NO_STREAM = re.compile(
+    r"stream(?:ing)?['\"`]? (?:is |must be |does )?(?:not (?:supported|allowed)|unsupported|false)|support stream"
+)
+_MISSING = re.compile(r"missing|is required|must be ?(?:passed|provided|included)", re.IGNORECASE)
 _INPUT_TOKENS = re.compile(r"(?P<n>[\d,]{1,12}) (?:tokens )?(?:in|from) the (?:messages|input|prompt)", re.IGNORECASE)
 _OUTPUT_CEILING = re.compile(
     r"at most (?P<a>[\d,]+) (?:completion|output) tokens"
@@ -58,6 +61,7 @@ class Refused(StrEnum):
     LIMIT_NAME = "limit_name"  # knows the output limit by its other name
     LIMIT = "limit"  # knows it by neither name
     TEMPERATURE = "temperature"  # has a fixed temperature
+    STREAM = "stream"  # answers as a whole only
     STREAM_OPTIONS = "stream_options"  # streams, but reports no usage
     TOOLS = "tools"  # the model cannot call tools
     EFFORT = "reasoning_effort"  # does not let its thinking be limited, or not to this
@@ -88,9 +92,11 @@ class Dialect:
         temperature: float | None,
         output_tokens: int | None,
         reasoning_effort: str = "",
+        replays_reasoning: bool = False,
     ) -> None:
         self._model = model
         self._effort = reasoning_effort
+        self._replays_plain = replays_reasoning
         self._temperature = temperature
         self._output_tokens = output_tokens
         # OpenAI's newer models refuse the old name; other servers silently ignore the new one.
@@ -116,7 +122,7 @@ class Dialect:
         limit = self._limit(request)
         if limit is not None and Refused.LIMIT not in self._refused:
             fields[self._limit_names[Refused.LIMIT_NAME in self._refused]] = limit
-        if stream:
+        if stream and Refused.STREAM not in self._refused:
             fields["stream"] = True
             if Refused.STREAM_OPTIONS not in self._refused:
                 fields["stream_options"] = {"include_usage": True}
@@ -151,6 +157,12 @@ class Dialect:
             return ""
         if not _REFUSED.search(words) and not _ABOUT_REASONING.search(words):
             return ""
+        if not self._replays_plain and "reasoning_content" in words and _MISSING.search(words):
+            # DeepSeek's thinking models want it back with every call of a tool
+            # (https://api-docs.deepseek.com/guides/thinking_mode, read 2026-11-30).
+            self._replays_plain = True
+            self.revision += 1
+            return "wants its reasoning back"
         refused = self._refused_part(failure, request, stream=stream)
         if refused is None:
             return ""
@@ -171,19 +183,25 @@ class Dialect:
         return f"a window of {window} tokens, from now on at most {ceiling} of output"
 
     def _rows(self, request: ModelRequest) -> list[Any]:
-        """Return the messages as this model may get them: no reasoning but its own, and none if it takes none."""
-        return [self._own(row) if REASONING_MODEL_FIELD in row else row for row in request.messages]
+        """Return the messages as this model may get them: no reasoning but its own, and only what it takes."""
+        return [self._own(row) if row.get("role") == "assistant" else row for row in request.messages]
 
     def _own(self, row: Message) -> Message:
+        calls = row.get("tool_calls")
+        if REASONING_MODEL_FIELD not in row:
+            # Rows of others, or without a thought: the place must be there, what is in it is not checked.
+            return {**row, "reasoning_content": ""} if self._replays_plain and calls else row
         kept = {key: value for key, value in row.items() if key != REASONING_MODEL_FIELD}
-        if row[REASONING_MODEL_FIELD] == self._model and Refused.REASONING not in self._refused:
+        is_mine = row[REASONING_MODEL_FIELD] == self._model and Refused.REASONING not in self._refused
+        if is_mine and self._replays_plain:
             return kept
-        kept = {key: value for key, value in kept.items() if key not in _REASONING_FIELDS}
-        if calls := kept.get("tool_calls"):
+        dropped = PLAIN_FIELDS if is_mine else _REASONING_FIELDS
+        kept = {key: value for key, value in kept.items() if key not in dropped}
+        if calls and not is_mine:
             kept["tool_calls"] = [
                 {key: value for key, value in call.items() if key not in _REASONING_FIELDS} for call in calls
             ]
-        return kept
+        return {**kept, "reasoning_content": ""} if self._replays_plain and calls else kept
 
     def _effort_for(self, request: ModelRequest) -> str:
         return request.reasoning_effort if self._effort and request.reasoning_effort else self._effort
@@ -208,6 +226,8 @@ class Dialect:
         about_reasoning = _ABOUT_REASONING.search(about) and not _MISSING.search(about)
         if replays and about_reasoning and Refused.REASONING not in known:
             return Refused.REASONING
+        if stream and _NO_STREAM.search(about) and Refused.STREAM not in known:
+            return Refused.STREAM
         if stream and "stream_options" in about and Refused.STREAM_OPTIONS not in known:
             return Refused.STREAM_OPTIONS
         if (

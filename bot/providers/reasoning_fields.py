@@ -21,6 +21,9 @@ SIGNED_FIELDS = ("reasoning_details", "extra_content")
 REASONING_MODEL_FIELD = "reasoning_model"
 """On rows with reasoning fields: the model that wrote them. Signed thoughts of one model are refused by another."""
 
+REPLAY_FIELDS = (*SIGNED_FIELDS, *PLAIN_FIELDS, REASONING_MODEL_FIELD)
+"""What a governor lets through to a provider that decides itself what to send back."""
+
 _GROWING = ("text", "summary", "data")  # parts of a block that come in pieces
 
 

@@ -135,7 +135,9 @@ async def test_an_endpoint_that_takes_no_continuation_is_asked_for_the_whole_aga
 
 
 async def test_a_reply_cut_inside_a_call_begins_again_and_the_half_call_is_gone() -> None:
-    called = Reply(text=LONG, tool_calls=[("cron", {"action": "list", "text": "x" * 100}, "c1")], cut_after=len(LONG) // 16 + 5)
+    called = Reply(
+        text=LONG, tool_calls=[("cron", {"action": "list", "text": "x" * 100}, "c1")], cut_after=len(LONG) // 16 + 5
+    )
     async with OpenAIApi() as api:
         api.script = [called, Reply(text="Done.")]
         reply, _ = await complete(api)

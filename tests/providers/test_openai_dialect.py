@@ -225,12 +225,39 @@ def thinking(model: str) -> ModelRequest:
     return ModelRequest(messages=[{"role": "user", "content": "go"}, said, result])
 
 
-def test_a_model_gets_its_own_reasoning_back_as_it_was() -> None:
+def test_a_model_gets_its_own_signed_reasoning_back_as_it_was() -> None:
     sent = fields(dialect(), thinking("m"))["messages"][1]
-    assert sent["reasoning_content"] == "plan"
+    assert "reasoning_content" not in sent
     assert sent["reasoning_details"][0]["signature"] == "s"
     assert sent["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "s"}}
     assert "reasoning_model" not in sent
+
+
+def test_plain_reasoning_goes_back_where_that_is_configured() -> None:
+    assert fields(dialect(replays_reasoning=True), thinking("m"))["messages"][1]["reasoning_content"] == "plan"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The reasoning_content in the thinking mode must be passed back to the API.",
+        "Missing reasoning_content field in the assistant message at message index 2.",
+    ],
+)
+def test_an_endpoint_that_wants_plain_reasoning_back_gets_it_from_then_on(words: str) -> None:
+    endpoint = dialect()
+    assert refuse(endpoint, words, thinking("m")) == "wants its reasoning back"
+    assert fields(endpoint, thinking("m"))["messages"][1]["reasoning_content"] == "plan"
+    # The calls of another model have a place for it too, with nothing of the other's thoughts in it.
+    assert fields(endpoint, thinking("other"))["messages"][1] == {**WITHOUT, "reasoning_content": ""}
+    assert not refuse(endpoint, words, thinking("m"))
+
+
+@pytest.mark.parametrize("words", ["Streaming is not supported for this model", "'stream' must be false"])
+def test_an_endpoint_that_cannot_stream_is_asked_for_the_whole(words: str) -> None:
+    endpoint = dialect()
+    assert refuse(endpoint, f"Unsupported value: {words}") == "refuses stream"
+    assert not {"stream", "stream_options"} & set(fields(endpoint, stream=True))
 
 
 PLAIN_CALL = {"id": "c1", "type": "function", "function": {"name": "x", "arguments": "{}"}}
