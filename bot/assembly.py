@@ -14,6 +14,7 @@ from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.model_commands import ModelCommands
 from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -150,7 +151,7 @@ class Agent:
         )
 
     def _command_groups(self) -> tuple[CommandGroup, ...]:
-        return ()
+        return (ModelCommands(self._base.store, self._base.models),)
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
         from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start

@@ -99,10 +99,17 @@ class Steps(Protocol):
     """What happens inside a turn, recorded so that a crash is a pause."""
 
     async def record_reply(
-        self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall], results: Sequence[CallResult] = ()
+        self,
+        turn: Turn,
+        rows: Sequence[Message],
+        calls: Sequence[ToolCall],
+        results: Sequence[CallResult] = (),
+        *,
+        usage: Usage | None = None,
     ) -> None:
         """Store new history rows, the last one being a reply that asks for `calls`.
 
+        `usage` is what was used since the last recording; it counts for the turn at once, whatever becomes of it.
         `results` are those of calls that will not be run: why they cannot be used may not be known after a crash.
         """
 
@@ -314,6 +321,9 @@ class Unit(Protocol):
     def notes(self, session_id: int) -> Mapping[str, str]:
         """See `Settings.notes`."""
 
+    def choose_model(self, address: Address, preset: str) -> None:
+        """Let a preset answer in a chat (and thread) from its next turn on; "" is the default model."""
+
     def put_note(self, session_id: int, key: str, value: str | None) -> None:
         """Keep a note of a conversation; None forgets it."""
 
@@ -363,6 +373,9 @@ class Settings(Protocol):
 
     async def all(self) -> Mapping[str, int]:
         """Return the changed settings by name."""
+
+    async def chosen_model(self, address: Address) -> str:
+        """Return the preset that a chat (and thread) has chosen, "" for the default model."""
 
     async def notes(self, session_id: int) -> Mapping[str, str]:
         """Return a conversation's notes by key, in the order of the keys."""

@@ -167,7 +167,9 @@ class _Run:
         for item in prepared:
             item.repeatable = item.repeatable or reply.may_repeat
         known = await self._calls.known_results(prepared)
-        await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
+        outcome = self._outcome
+        await self._parts.steps.record_reply(outcome.turn, rows, calls, known, usage=outcome.unrecorded)
+        outcome.recorded = outcome.usage
         self._messages.append(row)
         await self._carry_out(prepared)
 
