@@ -104,7 +104,6 @@ class Steps(Protocol):
         rows: Sequence[Message],
         calls: Sequence[ToolCall],
         results: Sequence[CallResult] = (),
-        *,
         usage: Usage | None = None,
     ) -> None:
         """Store new history rows, the last one being a reply that asks for `calls`.

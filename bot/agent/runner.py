@@ -168,7 +168,7 @@ class _Run:
             item.repeatable = item.repeatable or reply.may_repeat
         known = await self._calls.known_results(prepared)
         outcome = self._outcome
-        await self._parts.steps.record_reply(outcome.turn, rows, calls, known, usage=outcome.unrecorded)
+        await self._parts.steps.record_reply(outcome.turn, rows, calls, known, outcome.unrecorded)
         outcome.recorded = outcome.usage
         self._messages.append(row)
         await self._carry_out(prepared)

@@ -29,7 +29,6 @@ class SqlSteps:
         rows: Sequence[Message],
         calls: Sequence[ToolCall],
         results: Sequence[CallResult] = (),
-        *,
         usage: Usage | None = None,
     ) -> None:
         """See `Steps.record_reply`."""

@@ -37,7 +37,8 @@ _NOTE = "note."
                 "maxLength": _KEY_CHARS,
                 "description": (
                     "What to check or set: model, limits, usage, tools, jobs, notes; a setting "
-                    f"({', '.join(SETTINGS)}; or model, this chat's preset); or note.NAME, a value kept for this conversation. Default: everything."
+                    f"({', '.join(SETTINGS)}; or model, this chat's preset); or note.NAME, a value kept for this "
+                    "conversation. Default: everything."
                 ),
             },
             "value": {
