@@ -102,7 +102,8 @@ def _model(config: Config, clock: Clock, name: str, section: ModelSection) -> Mo
     try:
         provider = _build_provider(config, clock, section)
     except ConfigError as error:
-        raise ConfigError(str(error).replace("llm.", f"llm.presets.{name}.", 1) if name else str(error)) from None
+        own = name and "fallbacks" not in str(error)
+        raise ConfigError(str(error).replace("llm.", f"llm.presets.{name}.", 1) if own else str(error)) from None
     return Model(
         name=name,
         model="offline" if is_offline else section.model,
@@ -169,9 +170,12 @@ def _build_provider(config: Config, clock: Clock, section: ModelSection) -> Prov
         return Entry(label=f"{model} at {shown_address(usable_base_url(base_url or ''))}", provider=provider)
 
     chain = [entry(section.model, section.base_url, section.api_key)]
-    for item in fallbacks:
+    for index, item in enumerate(fallbacks):
         address = item.base_url or config.llm.base_url
-        chain.append(entry(item.model, address, item.api_key or config.llm.key_for(address)))
+        try:
+            chain.append(entry(item.model, address, item.api_key or config.llm.key_for(address)))
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("llm.", f"llm.fallbacks[{index}].", 1)) from None
     primary = FallbackProvider(chain, total_s=limits.total_s, clock=clock) if fallbacks else chain[0].provider
     return StandInProvider(
         primary, OfflineProvider(clock, stands_in=True), notice=lambda language: say(language, "stand_in"), clock=clock
