@@ -612,6 +612,37 @@ class Provider(ABC):
         """Let go of connections; idempotent."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Sound as a file's bytes; `suffix` is the ending its format is known by, such as ".ogg"."""
+
+    data: bytes = field(repr=False)
+    suffix: str
+    mime: str
+
+
+class Transcriber(Protocol):
+    """Turns speech into text."""
+
+    async def transcribe(self, recording: Recording) -> str:
+        """Return the words, '' when there are none. Raises `ProviderError`; an error has had its tries."""
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
+class Speaker(Protocol):
+    """Turns text into speech."""
+
+    max_chars: int  # of one call
+
+    async def speak(self, text: str) -> Recording:
+        """Return the text read aloud. Raises `ProviderError`; an error has had its tries."""
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
 # --- agent -----------------------------------------------------------------------------------------------
 
 
