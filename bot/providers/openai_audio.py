@@ -87,6 +87,8 @@ class AudioModel:
 class OpenAITranscriber(Transcriber):
     """One transcription model of one endpoint. Created without network or imports."""
 
+    max_bytes = MAX_UPLOAD_BYTES
+
     def __init__(self, at: AudioModel, *, limits: AudioLimits | None = None, clock: Clock | None = None) -> None:
         """Build without network.
 
