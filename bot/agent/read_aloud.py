@@ -45,7 +45,7 @@ def cut_at_sentence(text: str, limit_chars: int) -> str:
     head = text[: limit_chars + 1]  # a sentence that ends right at the limit is told by what follows
     least = int(limit_chars * _MIN_PART)
     ends = [match.end() for match in _SENTENCE_END.finditer(head) if least <= match.end() <= limit_chars]
-    end = ends[-1] if ends else head.rfind(" ", least, limit_chars)
+    end = ends[-1] if ends else head.rfind(" ")
     return head[: end if end > 0 else limit_chars].rstrip()
 
 
