@@ -219,6 +219,7 @@ async def test_a_turn_that_goes_on_hears_nothing_again(tmp_path: Path, server: A
             await engines[0].die()
         return calls(("list_dir", {}))
 
+    server.fault = Fault.QUOTA  # what failed is as settled as what was heard: the row says so
     async with rig(tmp_path, AnsweringProvider(answer), sections=sections(server)) as engine:
         engines.append(engine)
         await engine.says("", attachments=(recording(engine, "v1"),))

@@ -77,6 +77,8 @@ async def test_another_word_changes_nothing(tmp_path: Path, server: AudioServer)
 
 async def test_each_chat_and_thread_chooses_for_itself(tmp_path: Path, server: AudioServer) -> None:
     async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        assert await engine.asks("/voice", chat="c2") == OFF
+        assert await engine.asks("/voice", thread="t1") == OFF
         await engine.asks("/voice on")
         assert await engine.asks("/voice", chat="c2") == OFF
         assert await engine.asks("/voice", thread="t1") == OFF

@@ -160,7 +160,8 @@ async def test_a_silent_endpoint_ends_at_the_time_limit(server: AudioServer) -> 
     limits = AudioLimits(total_s=1.0)
     ear = OpenAITranscriber(AudioModel(model=HEARING, base_url=server.base_url, api_key=KEY), limits=limits)
     server.fault = Fault.HELD
-    error = await failure(ear.transcribe(VOICE))
+    async with asyncio.timeout(8):
+        error = await failure(ear.transcribe(VOICE))
     assert (error.kind, error.detail) == (ProviderErrorKind.TIMEOUT, "no answer within 1 s")
     await ear.close()
 
@@ -175,7 +176,7 @@ async def test_whoever_is_cancelled_stops_asking(ear: OpenAITranscriber, server:
 
 
 async def test_no_error_shows_the_key(server: AudioServer) -> None:
-    key = "my-own-key-without-a-known-form"
+    key = "geheim123456"
     ear = OpenAITranscriber(AudioModel(model=HEARING, base_url=server.base_url, api_key=key))
     error = await failure(ear.transcribe(VOICE))
     assert error.kind == ProviderErrorKind.AUTH
