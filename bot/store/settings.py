@@ -59,6 +59,17 @@ class SqlSettings:
         """See `Settings.chosen_model`."""
         return await self._database.read(lambda conn: chosen_model(conn, address))
 
+    async def voice(self, address: Address) -> bool:
+        """See `Settings.voice`."""
+        query = "SELECT voice FROM lanes WHERE key = ?"
+        row = await self._database.read(lambda conn: conn.execute(query, (address.key,)).fetchone())
+        return row is not None and bool(row[0])
+
+    async def set_voice(self, address: Address, *, on: bool) -> None:
+        """See `Settings.set_voice`."""
+        change, values = "UPDATE lanes SET voice = ? WHERE key = ?", (int(on), address.key)
+        await self._database.write(lambda conn: conn.execute(change, values).close(), durable=True)
+
     async def notes(self, session_id: int) -> dict[str, str]:
         """See `Settings.notes`."""
         return await self._database.read(lambda conn: notes_of(conn, session_id))

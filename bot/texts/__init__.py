@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.texts import general, models
+from bot.texts import general, models, voice
 
 LANGUAGES = ("en", "de", "zh")
 
-_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **models.SENTENCES}
+_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **models.SENTENCES, **voice.SENTENCES}
 
 
 def say(language: str, key: str, **values: object) -> str:

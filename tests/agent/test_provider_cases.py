@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.providers.call_limits import CallLimits
+from bot.providers.reasoning_fields import REPLAY_FIELDS
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply, last_user_text
 from tests.support.engine import Rig, rig
@@ -116,14 +117,17 @@ async def test_signed_thoughts_of_a_call_go_back_with_it(tmp_path: Path) -> None
         '"extra_content":{"google":{"thought_signature":"opaque"}}}]},"finish_reason":"tool_calls"}]}'
     )
     stream = f"data: {event}\n\ndata: [DONE]\n\n".encode()
-    async with OpenAIApi(validate=False) as api, provider_for(api) as provider, rig(tmp_path, provider) as engine:
+    async with (
+        OpenAIApi(validate=False) as api,
+        provider_for(api) as provider,
+        rig(tmp_path, provider, replay_fields=REPLAY_FIELDS) as engine,
+    ):
         called = Reply(body=stream, headers={"Content-Type": "text/event-stream"})
         api.when("list", [called, Reply(text="None.")])
-        engine.setup.provider = provider
-        await engine.asks("list them")
-        (row,) = [row for row in await engine.history() if row.get("tool_calls")]
-        assert row["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "opaque"}}
-        assert row["reasoning_model"] == "test-model"
+        assert await engine.asks("list them") == "None."
+        (row,) = [row for row in api.requests[1]["messages"] if row.get("tool_calls")]
+    assert row["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "opaque"}}
+    assert "reasoning_model" not in row
 
 
 async def test_a_declined_answer_leaves_the_conversation_usable(tmp_path: Path) -> None:

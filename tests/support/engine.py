@@ -27,6 +27,7 @@ from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
 from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, Quote, ToolCall
 from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
+from bot.sound import build_sound
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
 from bot.toolkit.room import ToolRoom
@@ -117,6 +118,7 @@ class Setup:
     window_tokens: int = 128_000
     sessions: SessionsSection = field(default_factory=SessionsSection)
     presets: Mapping[str, Model] = field(default_factory=dict)
+    replay_fields: Collection[str] = ()
     prices: Mapping[str, Prices] = field(default_factory=dict)  # by the model that answers
     sections: Mapping[str, Any] = field(default_factory=dict)  # further sections of the configuration, by name
 
@@ -172,10 +174,12 @@ class Rig:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
+                replay_fields=setup.replay_fields,
                 prices=setup.prices,
             ),
             setup.presets,
         )
+        self.sound = build_sound(setup.config(), self.clock)
         agent = Agent(
             AgentBase(
                 config=setup.config(),
@@ -188,6 +192,7 @@ class Rig:
                 channels=self.channels,
                 room=self.room,
                 models=self.models,
+                sound=self.sound,
                 on_end=self._on_end,
                 request_restart=self._restart,
                 started_us=self.clock.now_us(),
@@ -232,6 +237,7 @@ class Rig:
         await self.stop_loop()
         await self._end("delivery")
         await self.room.close()
+        await self.sound.close()
         await self.store.close()
 
     async def stop_loop(self) -> None:
@@ -254,6 +260,7 @@ class Rig:
             await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.room.close()
+        await self.sound.close()
 
     async def die(self) -> None:
         """Crash from inside of a tool or a model call, which never returns."""
