@@ -155,9 +155,8 @@ class _Run:
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
             model=parts.model,
+            hint=nudge,
         )
-        if nudge:
-            messages = [*messages, {"role": "user", "content": nudge}]
         reply = await parts.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(messages),

@@ -43,7 +43,7 @@ def test_any_list_becomes_a_request_that_a_strict_provider_accepts_within_budget
     before = copy.deepcopy(rows)
     governed = ContextGovernor().prepare_for_model(rows, limits=limits, vision=vision)
     assert violations(governed) == []
-    assert cost([row for row in governed if row["role"] != "system"]) <= budget_of(limits)
+    assert violations([row for row in governed if row["role"] != "system"], limit_tokens=budget_of(limits)) == []
     assert repr(rows) == repr(before)
     orjson.dumps(governed)
 
