@@ -1,7 +1,7 @@
 """The agent loop: claims turns, runs each to its end, and ends it in one transaction.
 
 Turns of different lanes run side by side, up to a limit; one lane has one turn at a time, which the claim sees
-to. What happens between the model and its tools is the runner's part, words are `bot/texts.py`'s.
+to. What happens between the model and its tools is the runner's part, words are `bot/texts`'s.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class LoopSettings:
     default_zone: str
     language: str
     catch_up_max_age_h: float
+    replay_tokens: int
     channels: Collection[str] | None = None  # None: turns of all channels
 
 
@@ -273,16 +274,17 @@ class AgentLoop:
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits
-        history = await self._store.history.tail(turn.session_id, limit_tokens=limits.replay_tokens)
+        window = await self._store.history.window(turn.session_id, limit_tokens=self._settings.replay_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
         fresh = [] if turn.has_rows else self._user_rows(turn, request)
         spec = RunSpec(
             request=request,
-            system=self._builder.system_prompt(request),
-            history=history,
+            system=self._builder.system_prompt(request, window.past),
+            history=window.rows,
             fresh=fresh,
             compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
             tools=self._tools_for(request),
+            model=self._runner.parts.models.default,
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
             is_spent=self._goals.is_spent,

@@ -10,11 +10,12 @@ import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from bot.agent.goal_words import goal_lines
 from bot.clock import from_us
+from bot.conversation import SessionPast
 from bot.messages import Attachment, ChatType, InboundMessage, Origin
 from bot.records import GoalState, Message, QueuedMessage
 from bot.security.untrusted import neutralise
@@ -26,6 +27,7 @@ CONTEXT_CLOSE = "[/Runtime Context]"
 BOOTSTRAP_FILES = ("AGENTS.md", "SOUL.md", "USER.md")
 _BOOTSTRAP_LIMIT_CHARS = 20_000
 _QUOTE_LIMIT_CHARS = 2_000
+_SEPARATOR = "\n\n---\n\n"
 
 _IDENTITY = """# {name}
 
@@ -57,6 +59,16 @@ _GOAL_IDLE = """
 [In the last turn no tool did anything. If that happens again the goal will be closed.]"""
 
 
+class MemorySource(Protocol):
+    """What is remembered of the people and the chat of a turn. Asked at every turn: files are read when they change."""
+
+    def section(self, request: RequestContext) -> str:
+        """Return what the system prompt shows: a person's memory in a private chat, the chat's in a group; or ''."""
+
+    def shared(self, request: RequestContext) -> str:
+        """Return what the sender lets be known of them in a group, for the runtime context; or ''."""
+
+
 class ContextBuilder:
     """Builds prompts for one bot. Bootstrap files are read again only when they change."""
 
@@ -68,7 +80,7 @@ class ContextBuilder:
         self._prompts: dict[tuple[str, str], str] = {}
         self._bootstrap = ""
 
-    def system_prompt(self, request: RequestContext) -> str:
+    def system_prompt(self, request: RequestContext, past: SessionPast) -> str:
         """Return the system prompt of a turn: the same text until a source changes."""
         stamp = tuple(_modified_ns(self._workspace / name) for name in BOOTSTRAP_FILES)
         if stamp != self._stamp:
@@ -78,7 +90,9 @@ class ContextBuilder:
         key = (request.channel, request.scope)
         if key not in self._prompts:
             self._prompts[key] = self._build(*key)
-        return self._prompts[key]
+        # The newest part last: what comes before it stays a prefix.
+        older = f"# Earlier in this conversation\n\n{past.summary}" if past.summary else ""
+        return _SEPARATOR.join(part for part in (self._prompts[key], older) if part)
 
     def _build(self, channel: str, scope: str) -> str:
         identity = _IDENTITY.format(
@@ -87,7 +101,7 @@ class ContextBuilder:
             format_hint=self._format_hints.get(channel, ""),
         ).rstrip()
         sections = [identity, self._bootstrap, _CONTRACT if scope == "core" else _SUBAGENT]
-        return "\n\n---\n\n".join(section for section in sections if section)
+        return _SEPARATOR.join(section for section in sections if section)
 
     def _read_bootstrap(self) -> str:
         parts = []

@@ -25,7 +25,7 @@ from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.arguments import coerce
-from bot.toolkit.calls import with_unique_ids
+from bot.toolkit.calls import call_ids, with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
 _SHRINK = 0.5  # part of the input budget used after the provider found the context too long
@@ -98,7 +98,7 @@ class _Run:
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)
-        self._taken = {str(call.get("id")) for row in self._messages for call in row.get("tool_calls") or ()}
+        self._taken = call_ids(self._messages)
         self._view = runner.parts.registry.subset(spec.tools)
         self._tools_tokens = runner.tools_tokens(spec.tools)
 
@@ -146,24 +146,25 @@ class _Run:
             return await self._complete(nudge=nudge, tools=tools, shrink=_SHRINK)
 
     async def _complete(self, *, nudge: str, tools: bool, shrink: float) -> ModelReply:
-        parts, request = self._parts, self._spec.request
+        parts, request, model = self._parts, self._spec.request, self._spec.model
         messages = parts.governor.prepare_for_model(
             self._messages,
-            limits=parts.governor_limits,
+            limits=model.limits,
             system=self._spec.system,
             tools_tokens=self._tools_tokens if tools else 0,
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
-            model=parts.model,
+            model=model.model,
+            vision=model.vision,
             hint=nudge,
         )
-        reply = await parts.provider.complete(
+        reply = await model.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(messages),
                 turn_messages=len(self._outcome.turn.messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
-                max_output_tokens=parts.max_output_tokens,
+                max_output_tokens=model.max_output_tokens,
                 zone=request.zone,
                 language=request.language,
             ),
@@ -201,7 +202,7 @@ class _Run:
         governor = self._parts.governor
         estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
         if estimated and reply.usage.input_tokens:
-            governor.calibration.observe(self._parts.model, estimated, reply.usage.input_tokens)
+            governor.calibration.observe(self._spec.model.model, estimated, reply.usage.input_tokens)
 
     async def _answer_without_tools(self, nudge: str, stop: StopReason) -> None:
         """Ask for closing words; a provider that fails even at that leaves the text empty."""

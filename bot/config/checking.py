@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
+from bot.config.models import LlmSection, SpeechSection, TranscriptionSection
 from bot.config.sections import (
     AccessSection,
     BotSection,
     JobsSection,
     LimitsSection,
-    LlmSection,
     LogSection,
     ServerSection,
 )
@@ -30,6 +31,11 @@ CORE: Mapping[str, type[BaseModel]] = {
     "llm": LlmSection,
     "access": AccessSection,
     "jobs": JobsSection,
+    "sessions": SessionsSection,
+    "memory": MemorySection,
+    "skills": SkillsSection,
+    "transcription": TranscriptionSection,
+    "speech": SpeechSection,
     "limits": LimitsSection,
     "server": ServerSection,
     "log": LogSection,
