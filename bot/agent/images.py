@@ -41,13 +41,12 @@ class ImageStore:
 
     async def embed(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages with each file's bytes in place, or a note if there is no picture any more."""
-        out: list[Message] = []
-        for message in messages:
-            content = message.get("content")
-            if isinstance(content, list) and any(_file_of(block) for block in content):
+        out = list(messages)
+        for index in [index for index, message in enumerate(out) if type(message.get("content")) is list]:
+            content = out[index]["content"]
+            if any(_file_of(block) for block in content):
                 blocks = [await asyncio.to_thread(_embedded, block) for block in content]
-                message = {**message, "content": blocks}  # noqa: PLW2901 - a changed copy in its place
-            out.append(message)
+                out[index] = {**out[index], "content": blocks}
         return out
 
     def _keep(self, block: Message) -> Message:

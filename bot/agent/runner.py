@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import orjson
 
@@ -98,9 +99,13 @@ class _Run:
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)
-        self._taken = call_ids(self._messages)
         self._view = runner.parts.registry.subset(spec.tools)
         self._tools_tokens = runner.tools_tokens(spec.tools)
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """The ids of all calls so far; looked for when a call is made, not in each turn."""
+        return call_ids(self._messages)
 
     async def go(self) -> RunOutcome:
         outcome = self._outcome
