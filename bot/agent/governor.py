@@ -29,7 +29,7 @@ from bot.agent.governor_budget import (
     settle_turn,
     snip_history,
 )
-from bot.agent.governor_order import join_answers, joins, with_bridges, with_closing, with_hint, with_opening
+from bot.agent.governor_order import join_answers, with_bridges, with_closing, with_hint, with_opening
 from bot.agent.governor_passes import (
     Pairing,
     backfill_missing_tool_results,
@@ -119,10 +119,13 @@ class _Prefix:
         return True
 
     def _settle(self, first: int) -> None:
-        for index in range(first, len(self.rows)):
-            if index > 0 and joins(self.rows[index - 1], self.rows[index]):
+        before = self.rows[first - 1].get("role") if first else None
+        for index, row in enumerate(self.rows[first:], first):
+            role = row["role"]
+            if role == "assistant" == before:
                 self.joints.append(index)
-            if not is_request(self.rows[index]):
+            before = role
+            if role != "user" or not is_request(row):
                 continue
             self.requests.append(index)
             if index > 0 and not follows_tool_output(self.rows, index):

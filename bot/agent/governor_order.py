@@ -65,16 +65,11 @@ def with_bridges(rows: list[Row], before: Row | None = None) -> list[Row]:
     return rows if len(out) == len(rows) else out
 
 
-def joins(before: Row, row: Row) -> bool:
-    """Whether these neighbours are both the assistant's, and so must be sent as one message."""
-    return row.get("role") == "assistant" and before.get("role") == "assistant"
-
-
 def join_answers(rows: list[Row]) -> list[Row]:
     """Return governed rows with neighbours of the assistant as one message; it costs no more than they did."""
     out: list[Row] = []
     for row in rows:
-        if out and joins(out[-1], row):
+        if out and row["role"] == "assistant" == out[-1]["role"]:
             out[-1] = _joined(out[-1], row)
         else:
             out.append(row)

@@ -69,7 +69,8 @@ class _Window:
 class ReplayedRows:
     """Reads the newest rows of conversations. To be used on one thread only, the reader's."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
         self._windows: OrderedDict[int, _Window] = OrderedDict()
         self._size_bytes = 0
 
@@ -95,7 +96,7 @@ class ReplayedRows:
     def _keep(self, session_id: int, window: _Window) -> None:
         self._windows[session_id] = window
         self._size_bytes += window.size_bytes
-        while self._size_bytes > _KEPT_BYTES:
+        while self._size_bytes > self._kept_bytes:
             self._size_bytes -= self._windows.popitem(last=False)[1].size_bytes
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.governor_order import join_answers, joins
+from bot.agent.governor_order import join_answers
 from bot.agent.governor_rows import BRIDGE_TEXT, CALL_TEXT, OPENING_TEXT, TOOL_OUTPUT_TEXT
 from bot.agent.tokens import estimate_message
 from tests.support.conversations import calls, picture, result, said, user
@@ -111,7 +111,7 @@ def test_joining_costs_no_tokens_and_leaves_no_neighbours(rows: list[dict[str, A
     joined = join_answers(rows)
     assert repr(rows) == before
     assert sum(map(estimate_message, joined)) <= sum(map(estimate_message, rows))
-    assert not any(joins(one, other) for one, other in pairwise(joined))
+    assert not any(one["role"] == "assistant" == other["role"] for one, other in pairwise(joined))
 
 
 def test_what_only_stands_for_words_gives_way_to_words() -> None:

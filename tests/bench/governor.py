@@ -32,10 +32,13 @@ async def figures() -> list[Figure]:
     ratio = median(turns["many cpu"]) / median(turns["few cpu"])
     words = "Some words, a number 42, and (punctuation)! "
     text = words * (TEN_MB // len(words))
+    estimates = [_ms(lambda: estimate_text(text)) for _ in range(5)]
     return [
         Figure(name=f"governing {MESSAGES:,} messages, cold", values=_cold(), unit="ms", limit="<= 10"),
         Figure(name=f"governing {MESSAGES:,} messages, {NEW} new", values=_warm(), unit="ms", limit="<= 1"),
-        Figure(name="estimate of 10 MiB of text", values=[_ms(lambda: estimate_text(text)) for _ in range(5)], unit="ms"),
+        Figure(
+            name="estimate of 10 MiB of text", values=estimates, unit="ms"
+        ),
         Figure(name=f"prompt of a turn, {FEW} messages stored", values=turns["few prompt"], unit="ms"),
         Figure(name=f"prompt of a turn, {MANY:,} messages stored", values=turns["many prompt"], unit="ms"),
         Figure(name=f"whole turn, {FEW} messages stored, CPU", values=turns["few cpu"], unit="ms"),
