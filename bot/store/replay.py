@@ -23,6 +23,10 @@ _SLACK = 1.5
 """A window grows to so many times its limit before its oldest rows go: its beginning stays for many turns, and with it
 the beginning of requests, which providers cache."""
 
+_MOST = 16
+"""A window begins with a user row, also where that makes it larger than its limit, up to so many times that: else it
+would begin with results whose calls are left behind, and a turn with long output would be forgotten as a whole."""
+
 _KEPT_BYTES = 16 * 1024 * 1024
 """JSON of all rows that are kept; beyond it the conversation that was longest unused is read anew."""
 
@@ -59,11 +63,15 @@ class _Window:
         """Drop the oldest rows that the limit does not need, once there is much more than that."""
         if self.size_bytes <= self.limit_bytes * _SLACK:
             return
-        first = 0
-        while self.size_bytes - self.sizes[first] > self.limit_bytes:
-            self.size_bytes -= self.sizes[first]
+        first, rest = 0, self.size_bytes
+        begin = 0
+        while rest - self.sizes[first] > self.limit_bytes:
+            rest -= self.sizes[first]
             first += 1
-        del self.ids[:first], self.sizes[:first], self.rows[:first]
+            if _is_user(self.rows[first]) or rest > self.limit_bytes * _MOST:
+                begin = first
+        self.size_bytes -= sum(self.sizes[:begin])
+        del self.ids[:begin], self.sizes[:begin], self.rows[:begin]
 
 
 class ReplayedRows:
@@ -116,24 +124,26 @@ def _message(body: bytes) -> Message | None:
     return row
 
 
+def _is_user(row: Message | None) -> bool:
+    return row is not None and row.get("role") == "user"
+
+
 # CAST: a body that is not valid UTF-8 must not fail the whole query.
 _COLUMNS = "id, CAST(body AS BLOB)"
 
 
 def _load(conn: sqlite3.Connection, session_id: int, after_id: int, limit_bytes: int) -> _Window:
-    newest: list[tuple[int, bytes]] = []
-    left = limit_bytes
+    window = _Window(after_id=after_id, limit_bytes=limit_bytes)
     for row_id, body in conn.execute(
         f"SELECT {_COLUMNS} FROM history WHERE session_id = ? AND id > ? ORDER BY id DESC",  # noqa: S608 - a constant
         (session_id, after_id),
     ):
-        newest.append((row_id, body))
-        left -= len(body)
-        if left < 0:
-            break
-    window = _Window(after_id=after_id, limit_bytes=limit_bytes)
-    for row_id, body in reversed(newest):
         window.add(row_id, body)
+        size = window.size_bytes
+        if size > limit_bytes and (_is_user(window.rows[-1]) or size > limit_bytes * _MOST):
+            break
+    for column in (window.ids, window.sizes, window.rows):
+        column.reverse()  # they came newest first
     return window
 
 

@@ -36,9 +36,7 @@ async def figures() -> list[Figure]:
     return [
         Figure(name=f"governing {MESSAGES:,} messages, cold", values=_cold(), unit="ms", limit="<= 10"),
         Figure(name=f"governing {MESSAGES:,} messages, {NEW} new", values=_warm(), unit="ms", limit="<= 1"),
-        Figure(
-            name="estimate of 10 MiB of text", values=estimates, unit="ms"
-        ),
+        Figure(name="estimate of 10 MiB of text", values=estimates, unit="ms"),
         Figure(name=f"prompt of a turn, {FEW} messages stored", values=turns["few prompt"], unit="ms"),
         Figure(name=f"prompt of a turn, {MANY:,} messages stored", values=turns["many prompt"], unit="ms"),
         Figure(name=f"whole turn, {FEW} messages stored, CPU", values=turns["few cpu"], unit="ms"),

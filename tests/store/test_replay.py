@@ -12,7 +12,7 @@ from bot.records import Message
 from bot.store.replay import ReplayedRows
 from bot.store.store import SqlStore
 from tests.support.clock import FakeClock
-from tests.support.conversations import user
+from tests.support.conversations import said, user
 from tests.support.stored_rows import store_rows
 
 LIMIT_TOKENS = 100
@@ -51,6 +51,24 @@ async def test_the_beginning_stays_for_many_turns_and_never_less_is_given_than_a
         assert min(count, 6) <= len(rows) <= 9
         beginnings.append(count - len(rows))
     assert len(set(beginnings)) <= 60 // 3
+
+
+async def test_a_long_turn_is_replayed_from_its_message_on(store: SqlStore) -> None:
+    turn = [user("go"), *([said("x" * 65)] * 40)]
+    await store_rows(store, 1, [*([ROW] * 9), *turn])
+    assert await window(store) == turn
+    await store_rows(store, 1, [ROW] * 2)
+    assert await window(store) == [*turn, ROW, ROW]
+    await store_rows(store, 1, [ROW] * 5)
+    assert await window(store) == [ROW] * 7
+
+
+async def test_a_turn_without_end_is_not_replayed_without_end(store: SqlStore) -> None:
+    await store_rows(store, 1, [user("go"), *([said("x" * 65)] * 300)])
+    assert 16 * 6 <= len(await window(store)) <= 16 * 6 + 1
+    for _ in range(3):
+        await store_rows(store, 1, [said("x" * 65)] * 50)
+        assert 6 <= len(await window(store)) <= 16 * 6 + 1
 
 
 async def test_rows_that_were_deleted_are_gone(store: SqlStore) -> None:
