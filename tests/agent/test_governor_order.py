@@ -59,10 +59,10 @@ def test_pictures_of_a_tool_stand_apart_from_results_and_words() -> None:
 
 
 def test_a_person_who_joins_a_turn_does_not_end_it() -> None:
-    long = "w " * 7_000
-    rows = [user("go"), calls("a", "b", "c"), result("a", long), result("b", long), result("c", long), user("faster!")]
-    governed = prepared(rows)
-    assert [row["content"] for row in governed if row["role"] == "tool"] == [long] * 3
+    names = [f"call-{number}" for number in range(6)]
+    long = "w " * 7_000  # together more than a settled turn may keep
+    governed = prepared([user("go"), calls(*names), *(result(name, long) for name in names), user("faster!")])
+    assert [row["content"] for row in governed if row["role"] == "tool"] == [long] * 6
     assert prepared(governed) == governed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from bot.messages import Address
 from bot.records import HistoryQuery
 from tests.platforms.openai_api import OpenAIApi
+from tests.platforms.openai_script import Json, Reply
 from tests.support.conversations import PIXEL, call, calls, dialogue, picture, result, said, user
 from tests.support.engine import OWNER, AnsweringProvider, rig
 from tests.support.engine import said as replied
@@ -60,6 +61,13 @@ def poisoned_session() -> list[Any]:
     return [*POISON["huge rows"], *(cycle * (ROWS // len(cycle) + 1))][:ROWS]
 
 
+def look_first(request: Json) -> Reply:
+    """Call a tool under an id that is taken, then answer."""
+    if request["messages"][-1]["role"] == "user":
+        return Reply(tool_calls=[("list_dir", {}, "same")])
+    return Reply(text="Yes.")
+
+
 async def test_a_session_of_ten_thousand_poisoned_rows_answers_its_next_message(tmp_path: Path) -> None:
     async with (
         OpenAIApi(strict=True) as api,
@@ -71,14 +79,15 @@ async def test_a_session_of_ten_thousand_poisoned_rows_answers_its_next_message(
         await store_rows(engine.store, session_id, poisoned_session())
         before = await stored_bodies(engine.store, session_id)
         assert len(before) > ROWS
+        api.default = look_first
         for kind, rows in POISON.items():
             await store_rows(engine.store, session_id, rows)
             answer = await engine.asks(f"{kind}: are you there?", sender=OWNER)
             assert api.violations == [], kind
-            assert "are you there?" in answer, kind  # the model echoes
-            last = api.requests[-1]["messages"][-1]
-            assert last["role"] == "user"
-            assert last["content"].startswith(f"{kind}: are you there?")
+            assert answer == "Yes.", kind
+            *_, message, asked, done = api.requests[-1]["messages"]
+            assert message["content"].startswith(f"{kind}: are you there?")
+            assert (asked["role"], done["role"]) == ("assistant", "tool")
         assert (await stored_bodies(engine.store, session_id))[: len(before)] == before  # nothing was mended in place
         assert "This conversation: " in await engine.asks("/status", sender=OWNER)
 

@@ -54,7 +54,7 @@ async def test_the_beginning_stays_for_many_turns_and_never_less_is_given_than_a
 
 
 async def test_a_long_turn_is_replayed_from_its_message_on(store: SqlStore) -> None:
-    turn = [user("go"), *([said("x" * 65)] * 40)]
+    turn = [user("go"), *([said("x" * 67)] * 40)]
     await store_rows(store, 1, [*([ROW] * 9), *turn])
     assert await window(store) == turn
     await store_rows(store, 1, [ROW] * 2)
@@ -64,10 +64,10 @@ async def test_a_long_turn_is_replayed_from_its_message_on(store: SqlStore) -> N
 
 
 async def test_a_turn_without_end_is_not_replayed_without_end(store: SqlStore) -> None:
-    await store_rows(store, 1, [user("go"), *([said("x" * 65)] * 300)])
+    await store_rows(store, 1, [user("go"), *([said("x" * 67)] * 300)])
     assert 16 * 6 <= len(await window(store)) <= 16 * 6 + 1
     for _ in range(3):
-        await store_rows(store, 1, [said("x" * 65)] * 50)
+        await store_rows(store, 1, [said("x" * 67)] * 50)
         assert 6 <= len(await window(store)) <= 16 * 6 + 1
 
 
