@@ -30,6 +30,9 @@ would begin with results whose calls are left behind, and a turn with long outpu
 _KEPT_BYTES = 16 * 1024 * 1024
 """JSON of all rows that are kept; beyond it the conversation that was longest unused is read anew."""
 
+_KEPT_SESSIONS = 64
+"""As many as the governor remembers prefixes of."""
+
 _log = get_logger(__name__)
 
 
@@ -104,7 +107,7 @@ class ReplayedRows:
     def _keep(self, session_id: int, window: _Window) -> None:
         self._windows[session_id] = window
         self._size_bytes += window.size_bytes
-        while self._size_bytes > self._kept_bytes:
+        while self._size_bytes > self._kept_bytes or len(self._windows) > _KEPT_SESSIONS:
             self._size_bytes -= self._windows.popitem(last=False)[1].size_bytes
 
 

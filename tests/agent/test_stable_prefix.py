@@ -20,7 +20,7 @@ TURNS = 20
 
 
 async def test_a_flapping_tool_server_moves_neither_the_system_prompt_nor_a_built_in(tmp_path: Path) -> None:
-    async with OpenAIApi() as api, provider_for(api) as provider, rig(tmp_path, provider) as engine:
+    async with OpenAIApi(strict=True) as api, provider_for(api) as provider, rig(tmp_path, provider) as engine:
         built_ins = engine.registry.definitions_json()
         assert built_ins.startswith(b"[{")
         for turn in range(TURNS):
