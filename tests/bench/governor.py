@@ -34,9 +34,9 @@ async def figures() -> list[Figure]:
     text = words * (TEN_MB // len(words))
     estimates = [_ms(lambda: estimate_text(text)) for _ in range(5)]
     return [
-        Figure(name=f"governing {MESSAGES:,} messages, cold", values=_cold(), unit="ms", limit="<= 10"),
-        Figure(name=f"governing {MESSAGES:,} messages, {NEW} new", values=_warm(), unit="ms", limit="<= 1"),
-        Figure(name="estimate of 10 MiB of text", values=estimates, unit="ms"),
+        Figure(name=f"governing {MESSAGES:,} messages, cold, CPU", values=_cold(), unit="ms", limit="<= 10"),
+        Figure(name=f"governing {MESSAGES:,} messages, {NEW} new, CPU", values=_warm(), unit="ms", limit="<= 1"),
+        Figure(name="estimate of 10 MiB of text, CPU", values=estimates, unit="ms"),
         Figure(name=f"prompt of a turn, {FEW} messages stored", values=turns["few prompt"], unit="ms"),
         Figure(name=f"prompt of a turn, {MANY:,} messages stored", values=turns["many prompt"], unit="ms"),
         Figure(name=f"whole turn, {FEW} messages stored, CPU", values=turns["few cpu"], unit="ms"),
@@ -46,9 +46,10 @@ async def figures() -> list[Figure]:
 
 
 def _ms(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    """Return the CPU time of a function that waits for nothing."""
+    began = time.thread_time()
     act()
-    return (time.perf_counter() - began) * 1_000
+    return (time.thread_time() - began) * 1_000
 
 
 def _messages() -> list[dict[str, Any]]:
