@@ -39,8 +39,10 @@ class _Entry:
 class SkillFolder:
     """What is known of one folder; `shown` is how the chat names it, `place` where it is."""
 
-    def __init__(self, shown: str, place: Path, *, limit: int = MAX_SKILLS) -> None:
+    def __init__(self, shown: str, place: Path, *, limit: int = MAX_SKILLS, is_expected: bool = False) -> None:
+        """With `is_expected`, a folder that is not there is a problem."""
         self.shown = shown
+        self._is_expected = is_expected
         self._limit = limit
         self._place = str(place)
         self._stamp: Stamp | None = None
@@ -57,7 +59,7 @@ class SkillFolder:
         stamp = stamp_of(self._place)
         if stamp != self._stamp or not self._settled:
             self._stamp, self._settled = stamp, is_settled(stamp)
-            self._names = self._listed(view) if stamp else ()
+            self._names = self._listed(view)
         changed = False
         for name in self._names:
             stamp = stamp_of(f"{self._place}/{name}/{FILE_NAME}")
@@ -78,7 +80,8 @@ class SkillFolder:
         self.problem = ""
         try:
             entries, total = view.scandir(self.shown, limit=self._limit)
-        except PathMissing:
+        except PathMissing as error:
+            self.problem = _words(error) if self._is_expected else ""
             return ()
         except (PathRefused, OSError) as error:
             self.problem = _words(error)

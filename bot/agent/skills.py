@@ -156,8 +156,8 @@ class SkillLibrary:
         self._environment = environment
         self._folders = [
             (SkillSource.SHARED, SkillFolder("shared/skills", workspace / "shared" / "skills")),
-            *((SkillSource.CONFIGURED, SkillFolder(str(path), path)) for path in paths),
-            (SkillSource.BUILT_IN, SkillFolder(str(built_in), built_in)),
+            *((SkillSource.CONFIGURED, SkillFolder(str(path), path, is_expected=True)) for path in paths),
+            (SkillSource.BUILT_IN, SkillFolder(str(built_in), built_in, is_expected=True)),
         ]
         self._common = SkillSet()
         self._common_key: tuple[object, ...] = ()
@@ -180,10 +180,12 @@ class SkillLibrary:
             self._chats[view.root] = chat
             if len(self._chats) > _CHATS_KEPT:
                 self._chats.popitem(last=False)
-            if chat.skills is None or chat.found is not found or chat.common is not common:
+            told = (*common.problems, *problems([chat.folder]))
+            is_known = chat.found is found and chat.common is common
+            if chat.skills is None or not is_known or chat.skills.problems != told:
                 own = [self._judged(skill, SkillSource.CHAT, common.names) for skill in found]
                 skills = sorted((*common.skills, *own), key=lambda skill: skill.name)
-                chat.skills = SkillSet(skills=tuple(skills), problems=(*common.problems, *problems([chat.folder])))
+                chat.skills = SkillSet(skills=tuple(skills), problems=told)
                 chat.found, chat.common = found, common
             return chat.skills
 
@@ -191,17 +193,16 @@ class SkillLibrary:
         """Return the installation's skills, which every chat has."""
         found = [(source, folder.look(view)) for source, folder in self._folders]
         key = (*(entries for _, entries in found), self._programs.look())
-        if len(key) != len(self._common_key) or not all(map(is_, key, self._common_key)):
+        told = problems(folder for _, folder in self._folders)
+        is_known = len(key) == len(self._common_key) and all(map(is_, key, self._common_key))
+        if not is_known or told != self._common.problems:
             skills: dict[str, Skill] = {}
             for source, entries in found:
                 for entry in entries:
                     if entry.name not in skills:  # what was found first wins
                         skills[entry.name] = self._judged(entry, source, frozenset())
-            folders = [folder for _, folder in self._folders]
             self._common = SkillSet(
-                skills=tuple(skills[name] for name in sorted(skills)),
-                problems=problems(folders),
-                names=frozenset(skills),
+                skills=tuple(skills[name] for name in sorted(skills)), problems=told, names=frozenset(skills)
             )
             self._common_key = key
         return self._common

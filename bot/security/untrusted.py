@@ -21,8 +21,13 @@ _OWN_WORDS = (
     "scheduled task",
     "sustained goal",
     "untrusted content",
+    "requested skill",
 )
-_OPENERS = "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a3\ufe5d\ufe47\ufe39\ufe3b"
+# Whatever opens a bracket with a straight side, as far as a reader could take it for a square one.
+_OPENERS = (
+    "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a2\u23a3\ufe5d\ufe47\ufe39\ufe3b"
+    "\u3016\u3018\u27ec\u2308\u230a\u2e22\u2e24\u2e26\uff62\u300c\u300e\u2997\ufe17\ufe41\ufe43\u2e55\u2e57\u23b4"
+)
 _MAX_SOURCE_CHARS = 300
 
 # Letters that look like a Latin one, from https://www.unicode.org/Public/security/latest/confusables.txt (read
