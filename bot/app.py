@@ -20,6 +20,7 @@ from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
+from bot.agent.skills import SkillLibrary
 from bot.bus import LocalSignal, MessageBus
 from bot.clock import SystemClock
 from bot.config import Config
@@ -36,6 +37,7 @@ from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_provider, channel_classes
 from bot.providers.openai_dialect import output_limit_tokens
 from bot.scheduler import JobComposer, Scheduler
+from bot.security.sandbox import path_folders
 from bot.server import HealthServer
 from bot.store.store import SqlStore
 from bot.toolkit.catalogue import ToolCatalogue
@@ -113,6 +115,7 @@ class Engine:
             clock=self.clock,
             limits=config.limits,
         )
+        self.skills = SkillLibrary(config.bot.workspace, self.clock, program_path=path_folders(config.tools.exec))
         self.registry = self._load_tools(composer, delivers=delivers)
         self.loop = self._build_loop(owned)
         self.loop.commands = self._build_commands(delivers=delivers)
@@ -248,6 +251,8 @@ class Engine:
                 name=config.bot.name,
                 workspace=config.bot.workspace,
                 format_hints={name: channel.format_hint for name, channel in self.channels.items()},
+                skills=self.skills,
+                view_of=self.room.files.view,
             ),
             endings=EndingWriter(read_order=self._read_order),
             channels=self.channels,

@@ -12,10 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bot.agent.sources import Stamp, is_settled, read_start, stamp_of
+from bot.log import get_logger
 from bot.shipped import BOOTSTRAP_FILES, templates
 
 LIMIT_CHARS = 20_000
 """Per file: some 5,000 tokens, which every request carries."""
+
+
+_log = get_logger(__name__)
 
 
 class BootstrapFiles:
@@ -42,8 +46,9 @@ class BootstrapFiles:
     def _part(self, file: Path) -> str:
         try:
             text = read_start(file, LIMIT_CHARS)
-        except OSError:
-            return ""  # `dutiful init` says what it made; a file that cannot be read must not end every turn
+        except OSError as error:  # must not end every turn
+            _log.warning("a bootstrap file cannot be read", file=file.name, error=error.strerror)
+            return ""
         if (file.name, _squeezed(text)) in self._templates or not text.strip():
             return ""
         text = text.strip()

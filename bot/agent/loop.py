@@ -19,6 +19,8 @@ from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner
 from bot.agent.runs import RunOutcome, RunSpec
+from bot.agent.skills import SkillSet
+from bot.agent.user_row import user_row
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
@@ -275,13 +277,14 @@ class AgentLoop:
         limits = self._settings.limits
         history = await self._store.history.tail(turn.session_id, limit_tokens=limits.replay_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
-        fresh = [] if turn.has_rows else self._user_rows(turn, request)
+        prompt = await self._builder.for_turn(request)
+        fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt.skills)
         spec = RunSpec(
             request=request,
-            system=self._builder.system_prompt(request),
+            system=prompt.system,
             history=history,
             fresh=fresh,
-            compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
+            compose=lambda item: user_row(item, request, now_us=self._clock.now_us(), skills=prompt.skills),
             tools=self._tools_for(request),
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
@@ -289,9 +292,9 @@ class AgentLoop:
         )
         return await self._runner.run(turn, spec)
 
-    def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
+    def _user_rows(self, turn: Turn, request: RequestContext, skills: SkillSet) -> list[Message]:
         now_us, late = self._clock.now_us(), len(turn.messages) > 1
-        return [self._builder.user_row(item, request, now_us=now_us, late=late) for item in turn.messages]
+        return [user_row(item, request, now_us=now_us, late=late, skills=skills) for item in turn.messages]
 
     async def _completed(self, item: QueuedMessage) -> QueuedMessage:
         """Return the message with its files on disk, and with the job whose reminder it answers."""

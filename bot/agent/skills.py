@@ -91,9 +91,12 @@ _REASONS: Mapping[SkillProblem, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SkillSet:
-    """The skills of one chat at one moment: the same object as long as nothing changed."""
+    """The skills of one chat at one moment: the same object as long as nothing changed.
+
+    `problems` tells of folders that could not be looked at; `names` are those of the installation.
+    """
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()

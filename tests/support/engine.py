@@ -23,6 +23,7 @@ from bot.agent.loop import AgentLoop, LoopSettings
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
+from bot.agent.skills import SkillLibrary
 from bot.bus import LocalSignal, MessageBus
 from bot.config import JobsSection, LimitsSection, ToolsConfig
 from bot.delivery import Delivery
@@ -155,6 +156,7 @@ class Rig:
         self.room = ToolRoom(
             setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
         )
+        self.skills = SkillLibrary(workspace, self.clock)
         self.tool_context = ToolContext(
             store=store,
             signal=self.signal,
@@ -223,7 +225,13 @@ class Rig:
             clock=self.clock,
             policy=self.policy,
             runner=self.runner,
-            builder=ContextBuilder(name="Dutiful", workspace=self.workspace, format_hints={}),
+            builder=ContextBuilder(
+                name="Dutiful",
+                workspace=self.workspace,
+                format_hints={},
+                skills=self.skills,
+                view_of=self.room.files.view,
+            ),
             endings=EndingWriter(read_order=self._read_order),
             channels=self.channels,
             settings=LoopSettings(

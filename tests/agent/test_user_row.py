@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.prompt import CONTEXT_OPEN, ContextBuilder
+from bot.agent.user_row import CONTEXT_OPEN, user_row
 from bot.messages import Address, Attachment, InboundMessage, Quote
 from bot.records import QueuedMessage
 from bot.security.untrusted import neutralise
@@ -22,9 +21,8 @@ UNSEEN = "\u00ad\u200b\u200d\u2060\u2068\ufe0f\ufeff"
 
 def row(message: InboundMessage) -> str:
     """Return what the model reads of a message."""
-    builder = ContextBuilder(name="Dutiful", workspace=Path("nowhere"), format_hints={})
     item = QueuedMessage(id=1, message=message, received_us=NOW_US)
-    content = builder.user_row(item, request_context("5"), now_us=NOW_US)["content"]
+    content = user_row(item, request_context("5"), now_us=NOW_US)["content"]
     assert isinstance(content, str)
     return content
 
