@@ -22,7 +22,7 @@ HINT_LIMIT_CHARS = 2_000
 ALWAYS_LIMIT_CHARS = 24_000
 """All always-on bodies together: some 6,000 tokens, which every request carries."""
 
-CATALOGUE_LIMIT_CHARS = 20_000
+CATALOGUE_LIMIT_CHARS = 24_000
 """Enough for 50 skills whose descriptions are as long as they are shown, with their paths."""
 
 DESCRIPTION_LIMIT_CHARS = 300
