@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 from bot.access.policy import AccessPolicy, AllowList
-from bot.agent.commands import CommandContext, Commands, is_immediate
-from bot.agent.endings import EndingWriter
-from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.images import ImageStore
-from bot.agent.loop import AgentLoop, LoopSettings
-from bot.agent.prompt import ContextBuilder
-from bot.agent.runner import AgentRunner, offload_to
-from bot.agent.runs import RunnerParts
-from bot.agent.skills import SkillLibrary
+from bot.agent.commands import is_immediate
+from bot.assembly import Agent, AgentBase
 from bot.bus import LocalSignal, MessageBus
 from bot.clock import SystemClock
 from bot.config import Config
@@ -29,21 +21,13 @@ from bot.delivery import Delivery
 from bot.desk import ControlDesk
 from bot.errors import ConfigError, StoreError, StoreUnavailable
 from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
-from bot.jobs import JobDesk
 from bot.lock import DataLock
 from bot.log import get_logger
-from bot.messages import InboundMessage
 from bot.notify import notify, watchdog_interval_s
-from bot.parts import build_provider, channel_classes
-from bot.providers.openai_dialect import output_limit_tokens
+from bot.parts import build_models, channel_classes
 from bot.scheduler import JobComposer, Scheduler
-from bot.security.sandbox import path_folders
 from bot.server import HealthServer
 from bot.store.store import SqlStore
-from bot.toolkit.catalogue import ToolCatalogue
-from bot.toolkit.context import ToolContext
-from bot.toolkit.loader import ToolLoader
-from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
 from bot.watch import Watch
 from channels.console import USER_ID as CONSOLE_USER
@@ -51,9 +35,6 @@ from channels.console import ConsoleChannel
 
 EXIT_OK, EXIT_RESTART, EXIT_CONFIG = 0, 75, 78
 """78 is EX_CONFIG and 75 EX_TEMPFAIL of sysexits.h; the service unit acts on both."""
-
-OUTPUT_RESERVE_TOKENS = 4_096
-"""Room kept for the answer when no output limit is configured."""
 
 _OUTBOX_DRAIN_S = 5.0
 _WARM_UP_PATIENCE_S = 5
@@ -107,18 +88,35 @@ class Engine:
             self.clock,
             dead_letter_after_min=config.limits.dead_letter_after_min,
         )
-        self.provider = build_provider(config, self.clock)
+        self.models = build_models(config, self.clock)
         self.room = ToolRoom(
             config.tools,
             workspace=config.bot.workspace,
             data_dir=config.bot.data_dir,
             clock=self.clock,
             limits=config.limits,
+            skill_paths=config.skills.paths,
         )
-        self.skills = SkillLibrary(config.bot.workspace, self.clock, program_path=path_folders(config.tools.exec))
-        self.registry = self._load_tools(composer, delivers=delivers)
-        self.loop = self._build_loop(owned)
-        self.loop.commands = self._build_commands(delivers=delivers)
+        agent = Agent(
+            AgentBase(
+                config=config,
+                store=store,
+                signal=self.signal,
+                clock=self.clock,
+                policy=self.policy,
+                bus=self.bus,
+                composer=composer,
+                channels=self.channels,
+                room=self.room,
+                models=self.models,
+                on_end=self._turn_ended,
+                request_restart=lambda: self.stop(EXIT_RESTART),
+                started_us=self.started_us,
+                delivers=delivers,
+                owned=owned,
+            )
+        )
+        self.registry, self.loop = agent.registry, agent.loop
         self.watch = Watch(
             config=config,
             channels=self.channels,
@@ -186,103 +184,6 @@ class Engine:
             bot_name=self.config.bot.name,
         )
 
-    def _load_tools(self, composer: JobComposer, *, delivers: bool) -> ToolRegistry:
-        loader = ToolLoader(disabled=self.config.tools.main.disabled)
-        context = ToolContext(
-            store=self.store,
-            signal=self.signal,
-            clock=self.clock,
-            policy=self.policy,
-            composer=composer,
-            workspace=self.config.bot.workspace,
-            data_dir=self.config.bot.data_dir,
-            room=self.room,
-            config=self.config.tools,
-            llm=self.config.llm,
-            limits=self.config.limits,
-            jobs=self.config.jobs,
-            channels=tuple(self.channels),
-            delivers_jobs=delivers,
-            sections=loader.default_sections()
-            | {name: model for name, model in self.config.plugins.items() if "." not in name},
-        )
-        registry = ToolRegistry(time_limit_s=self.config.limits.tool_timeout_s)
-        names = loader.load(context, registry)
-        self.room.catalogue = ToolCatalogue(loader, registry)
-        _log.debug("tools loaded", tools=names)
-        return registry
-
-    def _build_loop(self, owned: list[str] | None) -> AgentLoop:
-        config = self.config
-        limits = config.limits
-        runner = AgentRunner(
-            RunnerParts(
-                provider=self.provider,
-                registry=self.registry,
-                steps=self.store.steps,
-                governor=ContextGovernor(),
-                policy=self.policy,
-                limits=limits,
-                settings=self.room.settings,
-                waits=self.room.waits,
-                governor_limits=GovernorLimits(
-                    context_window_tokens=config.llm.context_window_tokens,
-                    max_output_tokens=output_limit_tokens(
-                        config.llm.max_output_tokens, config.llm.context_window_tokens
-                    )
-                    or OUTPUT_RESERVE_TOKENS,
-                    replay_tokens=limits.replay_tokens,
-                    tool_result_chars=limits.tool_result_chars,
-                    preview_chars=limits.preview_chars,
-                ),
-                offload=offload_to(self.room.files.view),
-                max_output_tokens=config.llm.max_output_tokens,
-                images=ImageStore(config.bot.data_dir / "media"),
-                model=config.llm.model,
-            )
-        )
-        return AgentLoop(
-            bus=self.bus,
-            store=self.store,
-            clock=self.clock,
-            policy=self.policy,
-            runner=runner,
-            builder=ContextBuilder(
-                name=config.bot.name,
-                workspace=config.bot.workspace,
-                format_hints={name: channel.format_hint for name, channel in self.channels.items()},
-                skills=self.skills,
-                view_of=self.room.files.view,
-            ),
-            endings=EndingWriter(read_order=self._read_order),
-            channels=self.channels,
-            settings=LoopSettings(
-                limits=limits,
-                default_zone=config.bot.timezone,
-                language=config.bot.language,
-                catch_up_max_age_h=config.jobs.catch_up_max_age_h,
-                channels=owned,
-            ),
-            on_end=self._turn_ended,
-        )
-
-    def _build_commands(self, *, delivers: bool) -> Commands:
-        llm = self.config.llm
-        return Commands(
-            CommandContext(
-                store=self.store,
-                signal=self.signal,
-                clock=self.clock,
-                control=self.loop,
-                read_reminder=_read_reminder,
-                desk=JobDesk(self.config.jobs, delivers=delivers),
-                request_restart=lambda: self.stop(EXIT_RESTART),
-                end_programs=self.room.sessions.end_all,
-                model_name="offline" if llm.provider == "offline" else llm.model,
-                started_us=self.started_us,
-            )
-        )
-
     def _build_health(self) -> HealthServer | None:
         address = self.config.server.address
         if address is None or self.console_only:
@@ -347,7 +248,7 @@ class Engine:
             if not any(item.needed and item.state is ChannelState.STARTING for item in self.channels.values()):
                 break
             await asyncio.sleep(1)
-        await self.provider.warm_up()
+        await self.models.warm_up()
         # Everything imported so far stays: the collector need not look at these half a million objects again.
         # No collection first: it would hold up the loop for a tenth of a second, for little garbage.
         gc.freeze()
@@ -378,7 +279,7 @@ class Engine:
             ends.push_async_callback(self.control.close)
             if self.health is not None:
                 ends.push_async_callback(self.health.close)
-            ends.push_async_callback(self.provider.close)
+            ends.push_async_callback(self.models.close)
             ends.push_async_callback(self.room.close)
             for channel in self.channels.values():
                 ends.push_async_callback(channel.close)
@@ -400,21 +301,10 @@ class Engine:
         if channel == ConsoleChannel.name:
             self.console.turn_ended(message_ids, replied=replied)
 
-    def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
-        from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start
-
-        return read_order(message, now_us=self.clock.now_us(), zone=zone, language=language)
-
     def ring_all(self) -> None:
         """Ring every doorbell, after rows were written by other means."""
         for topic in Topic:
             self.signal.notify(topic)
-
-
-def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
-    from bot.providers.phrases_orders import read_reminder  # as in `_read_order`
-
-    return read_reminder(text, now_us=now_us, zone=zone, language=language)
 
 
 def _damage_in(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -108,7 +108,7 @@ class ChatMigrated(ChannelError):
 
 
 class ProviderErrorKind(StrEnum):
-    """What went wrong with a model call; each has one sentence for the user in `bot/texts.py`."""
+    """What went wrong with a model call; each has one sentence for the user in `bot/texts`."""
 
     RATE_LIMIT = "rate_limit"  # 429; `retry_after_s` is the provider's own wait time
     QUOTA = "quota"  # out of credit: waiting does not help

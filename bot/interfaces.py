@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
+from bot.conversation import SessionWindow
 from bot.messages import (
     Address,
     Attachment,
@@ -142,8 +143,8 @@ class Steps(Protocol):
 class History(Protocol):
     """The rows of sessions."""
 
-    async def tail(self, session_id: int, *, limit_tokens: int) -> list[Message]:
-        """Return the newest messages of a session that fit the limit (by estimate), oldest first."""
+    async def window(self, session_id: int, *, limit_tokens: int) -> SessionWindow:
+        """Return the newest rows that no summary covers, at least `limit_tokens` of them, and what was before."""
 
     async def count(self, address: Address) -> int:
         """Return how many messages people and the bot wrote in the current session of an address.

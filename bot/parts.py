@@ -16,12 +16,15 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import channels
+from bot.agent.governor import GovernorLimits
+from bot.agent.models import Model, ModelShelf
 from bot.clock import Clock
 from bot.config import Config, UnusedSection, load_config, may_be_plugin_section
 from bot.errors import ConfigError
 from bot.interfaces import Channel, Provider
 from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
+from bot.providers.openai_dialect import output_limit_tokens
 from bot.texts import say
 from bot.toolkit.loader import ToolLoader
 
@@ -69,6 +72,32 @@ def load_settings(path: Path | None, *, secrets: bool = True) -> Config:
 def _hint(name: str, known: Collection[str]) -> str:
     close = get_close_matches(name.lower(), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else "; `dutiful tools` lists those there are"
+
+
+OUTPUT_RESERVE_TOKENS = 4_096
+"""Room kept for the answer when no output limit is configured."""
+
+
+def build_models(config: Config, clock: Clock) -> ModelShelf:
+    """Return the configured models; no network is used."""
+    llm, limits = config.llm, config.limits
+    output_tokens = output_limit_tokens(llm.max_output_tokens, llm.context_window_tokens) or OUTPUT_RESERVE_TOKENS
+    return ModelShelf(
+        Model(
+            name="",
+            model="offline" if llm.provider == "offline" else llm.model,
+            provider=build_provider(config, clock),
+            limits=GovernorLimits(
+                context_window_tokens=llm.context_window_tokens,
+                max_output_tokens=output_tokens,
+                replay_tokens=config.sessions.replay_tokens,
+                tool_result_chars=limits.tool_result_chars,
+                preview_chars=limits.preview_chars,
+            ),
+            max_output_tokens=llm.max_output_tokens,
+            vision=llm.vision,
+        )
+    )
 
 
 def build_provider(config: Config, clock: Clock) -> Provider:

@@ -390,6 +390,7 @@ class Person:
     channel: str
     user_id: str
     zone: str = ""
+    shares_memory: bool = False  # what their memory marks as shared may be shown in groups they write in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,22 @@
-"""What the whole suite shares: the order of tests, and the option that makes a skipped test a failure."""
+"""What the whole suite shares: the order of tests, and the option that CI runs with: no skips, no chance."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails: nothing it needs may be missing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let CI try the same examples each time: it says whether a change broke something, others look for more."""
+    settings.register_profile("same examples", derandomize=True, database=None)
+    if config.getoption("--no-skips"):
+        settings.load_profile("same examples")
 
 
 @pytest.hookimpl(trylast=True)  # after the marks that folders put on their tests

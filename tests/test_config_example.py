@@ -26,9 +26,14 @@ from bot.config import (
     LimitsSection,
     LlmSection,
     LogSection,
+    MemorySection,
     SearchEngine,
     ServerSection,
+    SessionsSection,
+    SkillsSection,
+    SpeechSection,
     ToolsSection,
+    TranscriptionSection,
     WebSection,
     default_config_text,
     load_config,
@@ -40,6 +45,11 @@ CORE: dict[str, type[BaseModel]] = {
     "llm": LlmSection,
     "access": AccessSection,
     "jobs": JobsSection,
+    "sessions": SessionsSection,
+    "memory": MemorySection,
+    "skills": SkillsSection,
+    "transcription": TranscriptionSection,
+    "speech": SpeechSection,
     "limits": LimitsSection,
     "server": ServerSection,
     "log": LogSection,
@@ -49,7 +59,10 @@ CORE: dict[str, type[BaseModel]] = {
     "tools.files": FilesSection,
     "tools.image": ImageSection,
 }
-NAMED: dict[str, type[BaseModel]] = {"tools.web.search_engines.brave": SearchEngine, "cli_apps.weather": CliAppSection}
+NAMED: dict[str, type[BaseModel]] = {
+    "tools.web.search_engines.brave": SearchEngine,
+    "cli_apps.weather": CliAppSection,
+}
 """Sections of which there may be several: what the example sets is an example, not a default."""
 TOKEN = "123456789:AAF-abcdefghijklmnopqrstuvwxyz012345"
 
@@ -83,7 +96,7 @@ def test_the_example_shows_every_key_of_every_core_section_with_its_default() ->
 
 
 def test_the_example_is_valid_with_every_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY"):
+    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "FALLBACK_KEY"):
         monkeypatch.setenv(name, "k")
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
     text = re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", default_config_text())

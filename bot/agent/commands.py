@@ -8,12 +8,13 @@ Texts that begin with a slash but name no command are left to the model only if 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot import __version__
 from bot.agent.goal_words import goal_status
+from bot.agent.models import ModelShelf
 from bot.clock import US_PER_S, Clock
 from bot.errors import ScheduleError
 from bot.interfaces import Signal, Store, Topic, TurnControl, Unit
@@ -60,7 +61,7 @@ class CommandContext:
     desk: JobDesk
     request_restart: Callable[[], None]
     end_programs: Callable[[str], Awaitable[int]]  # ends a lane's programs in the background; returns how many
-    model_name: str
+    models: ModelShelf
     started_us: int
 
 
@@ -73,15 +74,26 @@ class CommandResult:
     afterwards: Callable[[], None] | None = None  # run once the ending is committed
 
 
-_Handler = Callable[[Turn, RequestContext, str], Awaitable[CommandResult]]
+Handler = Callable[[Turn, RequestContext, str], Awaitable[CommandResult]]
+"""Runs one command of (turn, request, arguments). Run again after a crash it must have no further effect."""
+
+
+class CommandGroup(Protocol):
+    """Commands of one subject. Each has its line for /help in the catalogue, under `help.NAME`."""
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return them by name, in the order of /help."""
 
 
 class Commands:
     """Runs slash commands."""
 
-    def __init__(self, context: CommandContext) -> None:
+    def __init__(self, context: CommandContext, groups: Iterable[CommandGroup] = ()) -> None:
         self._context = context
-        self._handlers: dict[str, _Handler] = {
+        self._of_groups: dict[str, Handler] = {}
+        for group in groups:
+            self._of_groups |= group.handlers()
+        self._handlers: dict[str, Handler] = {
             "new": self._new,
             "stop": self._stop,
             "status": self._status,
@@ -92,6 +104,7 @@ class Commands:
             "cancel": self._cancel,
             "timezone": self._timezone,
             "restart": self._restart,
+            **self._of_groups,
         }
 
     def knows(self, text: str) -> bool:
@@ -135,6 +148,7 @@ class Commands:
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         names: tuple[str, ...] = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
+        names = (*names, *self._of_groups)
         if request.role is Role.OWNER:
             names = (*names, "restart")
         lines = "\n".join(f"/{name} — {say(request.language, f'help.{name}')}" for name in names)
@@ -152,7 +166,7 @@ class Commands:
             "status",
             version=__version__,
             uptime=_duration((context.clock.now_us() - context.started_us) // US_PER_S),
-            model=context.model_name,
+            model=context.models.default.model,
             messages=await context.store.history.count(request.address),
             running=context.control.running(),
             queued=status.inbox_queued,

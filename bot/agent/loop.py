@@ -1,7 +1,7 @@
 """The agent loop: claims turns, runs each to its end, and ends it in one transaction.
 
 Turns of different lanes run side by side, up to a limit; one lane has one turn at a time, which the claim sees
-to. What happens between the model and its tools is the runner's part, words are `bot/texts.py`'s.
+to. What happens between the model and its tools is the runner's part, words are `bot/texts`'s.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from bot.agent.commands import Commands
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
 from bot.agent.presence import Presence
-from bot.agent.prompt import ContextBuilder
+from bot.agent.prompt import ContextBuilder, TurnPrompt
 from bot.agent.runner import AgentRunner
 from bot.agent.runs import RunOutcome, RunSpec
-from bot.agent.skills import SkillSet
 from bot.agent.user_row import user_row
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
@@ -52,6 +51,7 @@ class LoopSettings:
     default_zone: str
     language: str
     catch_up_max_age_h: float
+    replay_tokens: int
     channels: Collection[str] | None = None  # None: turns of all channels
 
 
@@ -275,26 +275,33 @@ class AgentLoop:
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits
-        history = await self._store.history.tail(turn.session_id, limit_tokens=limits.replay_tokens)
+        window = await self._store.history.window(turn.session_id, limit_tokens=self._settings.replay_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
-        prompt = await self._builder.for_turn(request)
-        fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt.skills)
+        prompt = await self._builder.for_turn(request, window.past)
+        fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
         spec = RunSpec(
             request=request,
             system=prompt.system,
-            history=history,
+            history=window.rows,
             fresh=fresh,
-            compose=lambda item: user_row(item, request, now_us=self._clock.now_us(), skills=prompt.skills),
+            compose=lambda item: self._user_row(item, request, prompt),
             tools=self._tools_for(request),
+            model=self._runner.parts.models.default,
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
             is_spent=self._goals.is_spent,
         )
         return await self._runner.run(turn, spec)
 
-    def _user_rows(self, turn: Turn, request: RequestContext, skills: SkillSet) -> list[Message]:
-        now_us, late = self._clock.now_us(), len(turn.messages) > 1
-        return [user_row(item, request, now_us=now_us, late=late, skills=skills) for item in turn.messages]
+    def _user_rows(self, turn: Turn, request: RequestContext, prompt: TurnPrompt) -> list[Message]:
+        late = len(turn.messages) > 1
+        return [self._user_row(item, request, prompt, late=late) for item in turn.messages]
+
+    def _user_row(
+        self, item: QueuedMessage, request: RequestContext, prompt: TurnPrompt, *, late: bool = False
+    ) -> Message:
+        now_us = self._clock.now_us()
+        return user_row(item, request, now_us=now_us, late=late, skills=prompt.skills, shared=prompt.shared)
 
     async def _completed(self, item: QueuedMessage) -> QueuedMessage:
         """Return the message with its files on disk, and with the job whose reminder it answers."""

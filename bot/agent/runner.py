@@ -146,25 +146,26 @@ class _Run:
             return await self._complete(nudge=nudge, tools=tools, shrink=_SHRINK)
 
     async def _complete(self, *, nudge: str, tools: bool, shrink: float) -> ModelReply:
-        parts, request = self._parts, self._spec.request
+        parts, request, model = self._parts, self._spec.request, self._spec.model
         messages = parts.governor.prepare_for_model(
             self._messages,
-            limits=parts.governor_limits,
+            limits=model.limits,
             system=self._spec.system,
             tools_tokens=self._tools_tokens if tools else 0,
             shrink=shrink,
             session_key=str(self._outcome.turn.session_id),
-            model=parts.model,
+            model=model.model,
+            vision=model.vision,
         )
         if nudge:
             messages = [*messages, {"role": "user", "content": nudge}]
-        reply = await parts.provider.complete(
+        reply = await model.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(messages),
                 turn_messages=len(self._outcome.turn.messages),
                 tools=self._view.get_definitions() if tools else (),
                 tools_json=self._view.definitions_json() if tools else b"",
-                max_output_tokens=parts.max_output_tokens,
+                max_output_tokens=model.max_output_tokens,
                 zone=request.zone,
                 language=request.language,
             ),
@@ -202,7 +203,7 @@ class _Run:
         governor = self._parts.governor
         estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
         if estimated and reply.usage.input_tokens:
-            governor.calibration.observe(self._parts.model, estimated, reply.usage.input_tokens)
+            governor.calibration.observe(self._spec.model.model, estimated, reply.usage.input_tokens)
 
     async def _answer_without_tools(self, nudge: str, stop: StopReason) -> None:
         """Ask for closing words; a provider that fails even at that leaves the text empty."""

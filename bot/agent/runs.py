@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bot.access.policy import AccessPolicy
-from bot.agent.governor import ContextGovernor, GovernorLimits
+from bot.agent.governor import ContextGovernor
 from bot.agent.images import ImageStore
+from bot.agent.models import Model, ModelShelf
 from bot.config import LimitsSection
 from bot.errors import ProviderError
-from bot.interfaces import Provider, Steps
+from bot.interfaces import Steps
 from bot.messages import Usage
 from bot.records import Message, QueuedMessage, Turn
 from bot.toolkit.context import RequestContext
@@ -28,19 +29,16 @@ Offload = Callable[[RequestContext, str, str], str]
 class RunnerParts:
     """What every run works with; the same for the life of the process."""
 
-    provider: Provider
+    models: ModelShelf
     registry: ToolRegistry
     steps: Steps
     governor: ContextGovernor
     policy: AccessPolicy
     limits: LimitsSection
     settings: RuntimeSettings
-    governor_limits: GovernorLimits
     offload: Offload
     images: ImageStore
     waits: WaitingTurns
-    max_output_tokens: int | None = None
-    model: str = ""
 
 
 class StopReason(StrEnum):
@@ -71,6 +69,7 @@ class RunSpec:
     fresh: Sequence[Message]
     compose: Callable[[QueuedMessage], Message]
     tools: frozenset[str]
+    model: Model
     on_text: Callable[[str], None] | None = None
     time_limit_s: float | None = None
     is_spent: Callable[[RunOutcome], Awaitable[bool]] | None = None

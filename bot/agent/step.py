@@ -221,9 +221,9 @@ class StepCalls:
             return parts.offload(request, digest, full)
 
         def normalize() -> str:
-            return parts.governor.normalize_tool_result(text, tool_name, limits=parts.governor_limits, write=write)
+            return parts.governor.normalize_tool_result(text, tool_name, limits=self._spec.model.limits, write=write)
 
-        too_long = len(text) > parts.governor_limits.tool_result_chars
+        too_long = len(text) > self._spec.model.limits.tool_result_chars
         return await asyncio.to_thread(normalize) if too_long else normalize()
 
     def note_answer(self, prepared: Sequence[PreparedCall]) -> None:

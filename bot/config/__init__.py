@@ -8,6 +8,7 @@ here knows a plugin or touches the network.
 from __future__ import annotations
 
 from bot.config.checking import UnusedSection, may_be_plugin_section
+from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
 from bot.config.fields import (
     Count,
     FilePath,
@@ -18,12 +19,21 @@ from bot.config.fields import (
     check_zone,
 )
 from bot.config.loader import Config, default_config_text, find_config, load_config
+from bot.config.models import (
+    EndpointSection,
+    FallbackSection,
+    LlmSection,
+    ModelSection,
+    PresetSection,
+    PricesSection,
+    SpeechSection,
+    TranscriptionSection,
+)
 from bot.config.sections import (
     AccessSection,
     BotSection,
     JobsSection,
     LimitsSection,
-    LlmSection,
     LogSection,
     ServerSection,
     default_data_dir,
@@ -46,7 +56,9 @@ __all__ = [
     "CliAppSection",
     "Config",
     "Count",
+    "EndpointSection",
     "ExecSection",
+    "FallbackSection",
     "FilePath",
     "FilesSection",
     "ImageSection",
@@ -54,13 +66,21 @@ __all__ = [
     "LimitsSection",
     "LlmSection",
     "LogSection",
+    "MemorySection",
+    "ModelSection",
+    "PresetSection",
+    "PricesSection",
     "SearchEngine",
     "Seconds",
     "SecretText",
     "Section",
     "ServerSection",
+    "SessionsSection",
+    "SkillsSection",
+    "SpeechSection",
     "ToolsConfig",
     "ToolsSection",
+    "TranscriptionSection",
     "UnusedSection",
     "WebSection",
     "check_http_url",

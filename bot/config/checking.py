@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
+from bot.config.models import LlmSection, SpeechSection, TranscriptionSection
 from bot.config.sections import (
     AccessSection,
     BotSection,
     JobsSection,
     LimitsSection,
-    LlmSection,
     LogSection,
     ServerSection,
 )
@@ -30,6 +31,11 @@ CORE: Mapping[str, type[BaseModel]] = {
     "llm": LlmSection,
     "access": AccessSection,
     "jobs": JobsSection,
+    "sessions": SessionsSection,
+    "memory": MemorySection,
+    "skills": SkillsSection,
+    "transcription": TranscriptionSection,
+    "speech": SpeechSection,
     "limits": LimitsSection,
     "server": ServerSection,
     "log": LogSection,
@@ -94,6 +100,7 @@ class Check:
         models = {name: self._section(name, value) for name, value in found.items()}
         self._check_owner_channels(models["access"])
         self._check_extra_folders(models["bot"], models.get("tools.files"))
+        self._check_skill_folders(models["bot"], models.get("tools.files"), models["skills"])
         return {name: model for name, model in models.items() if model is not None}
 
     def _group(self, group: str, value: Any) -> dict[str, Any]:
@@ -202,6 +209,20 @@ class Check:
                 why = "which is not for every chat" if other.startswith("[bot]") else "keep one of them"
                 self.problems.append(f"tools.files.{key}: contains, or lies in, {other}: {why}")
             seen.append((key, real))
+
+    def _check_skill_folders(self, bot: BaseModel | None, files: BaseModel | None, skills: BaseModel | None) -> None:
+        """Refuse folders of skills that every chat must not read, or could write: they shape everybody's prompts."""
+        if not isinstance(bot, BotSection) or not isinstance(skills, SkillsSection):
+            return
+        writable = files.extra_write if isinstance(files, FilesSection) else []
+        closed = [(name, path, "which is not for every chat") for name, path in _own_folders(bot)]
+        closed += [
+            ("[tools.files] extra_write", os.path.realpath(path), "every chat could write it") for path in writable
+        ]
+        for index, folder in enumerate(skills.paths):
+            for name, path, why in closed:
+                if _overlap(os.path.realpath(folder), path):
+                    self.problems.append(f"skills.paths[{index}]: contains, or lies in, {name}: {why}")
 
 
 def _own_folders(bot: BotSection) -> Iterator[tuple[str, str]]:

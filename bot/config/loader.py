@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr
 
 from bot.config.checking import APPS, CORE, Check
+from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
 from bot.config.fields import UNREAD_SECRET
+from bot.config.models import LlmSection, SpeechSection, TranscriptionSection
 from bot.config.sections import (
     AccessSection,
     BotSection,
     JobsSection,
     LimitsSection,
-    LlmSection,
     LogSection,
     ServerSection,
 )
@@ -44,6 +45,11 @@ class Config:
     llm: LlmSection
     access: AccessSection
     jobs: JobsSection
+    sessions: SessionsSection
+    memory: MemorySection
+    skills: SkillsSection
+    transcription: TranscriptionSection
+    speech: SpeechSection
     limits: LimitsSection
     server: ServerSection
     log: LogSection
@@ -66,7 +72,8 @@ class Config:
     def secrets(self) -> frozenset[str]:
         """Return every secret value, and the passwords inside URLs, for redaction."""
         tools = (self.tools.web, self.tools.image)
-        sections = (self.bot, self.llm, self.access, self.jobs, self.server, *tools, *self.plugins.values())
+        sound = (self.transcription, self.speech)
+        sections = (self.bot, self.llm, self.access, self.jobs, self.server, *sound, *tools, *self.plugins.values())
         return frozenset(secret for section in sections for secret in _secrets_in(section))
 
 

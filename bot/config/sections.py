@@ -14,9 +14,7 @@ from bot.config.fields import (
     Count,
     FilePath,
     Seconds,
-    SecretText,
     Section,
-    check_http_url,
     check_owner,
     check_zone,
     split_listen,
@@ -68,33 +66,6 @@ class BotSection(Section):
         return load_zone(self.timezone)
 
 
-class LlmSection(Section):
-    """`[llm]`: the model. `provider` is resolved: `openai` with a key or base_url, else `offline`."""
-
-    model: str = Field(default="gpt-5-mini", min_length=1, max_length=256)
-    api_key: SecretText | None = None
-    base_url: str | None = None
-    context_window_tokens: Annotated[int, Field(ge=2_048, le=100_000_000)] = 128_000
-    max_output_tokens: Count | None = None
-    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
-    provider: Literal["openai", "offline"] = Field(
-        default_factory=lambda data: "openai" if data["api_key"] or data["base_url"] else "offline"
-    )
-
-    @field_validator("base_url")
-    @classmethod
-    def _http_url(cls, value: str | None) -> str | None:
-        return value if value is None else check_http_url(value)
-
-    @model_validator(mode="after")
-    def _usable(self) -> LlmSection:
-        if self.provider == "openai" and not (self.api_key or self.base_url):
-            raise ValueError("provider 'openai' needs api_key or base_url")
-        if self.max_output_tokens and self.max_output_tokens > self.context_window_tokens - 1_024:
-            raise ValueError("max_output_tokens leaves no room in context_window_tokens")
-        return self
-
-
 class AccessSection(Section):
     """`[access]`: who is who. Roles beyond owner come from `allow_from` of the channels."""
 
@@ -122,7 +93,6 @@ class LimitsSection(Section):
     turns_at_once: Count = 32
     steps_per_turn: Count = 40
     length_continuations: Annotated[int, Field(ge=0, le=100)] = 3
-    replay_tokens: Count = 32_000
     tool_result_chars: Annotated[int, Field(ge=200, le=100_000_000)] = 16_000
     preview_chars: Count = 1_200
     tool_timeout_s: Seconds = 60

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from bot.config.fields import FilePath, SecretText, Section, check_http_url
+from bot.config.models import EndpointSection
 
 MAX_COMMAND_S = 600.0
 """Longest time limit of a command (tools contract)."""
@@ -135,17 +136,8 @@ class FilesSection(Section):
     extra_write: list[FilePath] = Field(default_factory=list)
 
 
-class ImageSection(Section):
+class ImageSection(EndpointSection):
     """`[tools.image]`: the model that makes pictures. Unset, the address is that of `[llm]`, and so is its key."""
-
-    model: str | None = Field(default=None, min_length=1, max_length=256)
-    base_url: str | None = None
-    api_key: SecretText | None = None
-
-    @field_validator("base_url")
-    @classmethod
-    def _http_url(cls, value: str | None) -> str | None:
-        return value if value is None else check_http_url(value)
 
 
 class CliAppSection(Section):

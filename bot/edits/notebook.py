@@ -213,9 +213,11 @@ def _read(text: str) -> dict[str, Any]:
     # By type, not isinstance: to nbformat true is a number, and 4.0 none.
     if not isinstance(data.get("cells"), list) or {type(data["nbformat"]), type(data.get("nbformat_minor"))} != {int}:
         raise NotebookError("is not a valid notebook: it has no list of cells, or no nbformat_minor")
-    # What nbformat takes for granted before it looks at the schema.
-    if not all(isinstance(cell, dict) and isinstance(cell.get("id", ""), str) for cell in data["cells"]):
-        raise NotebookError("is not a valid notebook: a cell is no object, or its id is no text")
+    # What nbformat takes for granted before it looks at the schema, and when it words what it found.
+    if not all(isinstance(cell, dict) for cell in data["cells"]):
+        raise NotebookError("is not a valid notebook: a cell is no object")
+    if not all(isinstance(cell.get(key, ""), str) for cell in data["cells"] for key in ("id", "cell_type")):
+        raise NotebookError("is not a valid notebook: a cell's id or type is no text")
     return data
 
 

@@ -1,18 +1,12 @@
-"""What is remembered by name or id: people's settings, cursors, the rows of sessions."""
+"""What is remembered by name or id: people's settings and cursors."""
 
 from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
 from bot.clock import Clock
-from bot.messages import Address
-from bot.records import Message, Person
+from bot.records import Person
 from bot.store.database import Database
-
-_BYTES_PER_TOKEN = 6
-"""Upper bound of JSON bytes a token of history takes, so that `tail` never returns less than asked for."""
 
 
 class SqlPeople:
@@ -26,9 +20,10 @@ class SqlPeople:
 
         def work(conn: sqlite3.Connection) -> Person:
             row = conn.execute(
-                "SELECT zone FROM people WHERE channel = ? AND user_id = ?", (channel, user_id)
+                "SELECT zone, shares_memory FROM people WHERE channel = ? AND user_id = ?", (channel, user_id)
             ).fetchone()
-            return Person(channel=channel, user_id=user_id, zone=row[0] if row else "")
+            zone, shares = row or ("", 0)
+            return Person(channel=channel, user_id=user_id, zone=zone, shares_memory=bool(shares))
 
         return await self._database.read(work)
 
@@ -36,9 +31,9 @@ class SqlPeople:
         """See `People.save`."""
         await self._database.write(
             lambda conn: conn.execute(
-                "INSERT INTO people (channel, user_id, zone) VALUES (?,?,?)"
-                " ON CONFLICT DO UPDATE SET zone = excluded.zone",
-                (person.channel, person.user_id, person.zone),
+                "INSERT INTO people (channel, user_id, zone, shares_memory) VALUES (?,?,?,?)"
+                " ON CONFLICT DO UPDATE SET zone = excluded.zone, shares_memory = excluded.shares_memory",
+                (person.channel, person.user_id, person.zone, int(person.shares_memory)),
             ).close(),
             durable=True,
         )
@@ -72,40 +67,3 @@ class SqlCursors:
                 (name, value, now),
             ).close()
         )
-
-
-class SqlHistory:
-    """See `bot.interfaces.History`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def tail(self, session_id: int, *, limit_tokens: int) -> list[Message]:
-        """See `History.tail`."""
-
-        def work(conn: sqlite3.Connection) -> list[str]:
-            left = limit_tokens * _BYTES_PER_TOKEN
-            bodies: list[str] = []
-            for (body,) in conn.execute(
-                "SELECT body FROM history WHERE session_id = ? ORDER BY id DESC", (session_id,)
-            ):
-                bodies.append(body)
-                left -= len(body)
-                if left < 0:
-                    break
-            return bodies[::-1]
-
-        return [orjson.loads(body) for body in await self._database.read(work)]
-
-    async def count(self, address: Address) -> int:
-        """See `History.count`."""
-
-        def work(conn: sqlite3.Connection) -> int:
-            row = conn.execute(
-                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"
-                " AND json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''",
-                (address.key,),
-            ).fetchone()
-            return int(row[0])
-
-        return await self._database.read(work)

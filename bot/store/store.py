@@ -25,12 +25,13 @@ from bot.interfaces import (
 from bot.messages import new_id
 from bot.store.database import Database
 from bot.store.goals import SqlGoals
+from bot.store.history import SqlHistory
 from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
-from bot.store.people import SqlCursors, SqlHistory, SqlPeople
+from bot.store.people import SqlCursors, SqlPeople
 from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents

@@ -41,9 +41,10 @@ class ChatFiles:
     def __init__(self, workspace: Path, config: FilesSection | None = None, *, skills: Sequence[Path] = ()) -> None:
         """`skills` are folders of skills outside of the workspace, which every chat may read."""
         config = config or FilesSection()
+        self.skills = tuple(Path(os.path.normpath(folder)) for folder in skills)
         self._workspace = workspace
         writable = [Path(os.path.normpath(folder)) for folder in config.extra_write]
-        readable = [Path(os.path.normpath(folder)) for folder in (*config.extra_read, *skills)]
+        readable = [Path(os.path.normpath(folder)) for folder in (*config.extra_read, *self.skills)]
         # A folder that stands in both lists may be changed.
         depths: dict[Path, int | None] = dict.fromkeys(readable) | dict.fromkeys(writable, 0)
         self._extra = tuple(Root(name=str(path), path=path, writable_depth=depth) for path, depth in depths.items())

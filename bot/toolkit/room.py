@@ -39,9 +39,9 @@ class ToolRoom:
         clock: Clock,
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
-        skills: Sequence[Path] = (SKILLS,),
+        skill_paths: Sequence[Path] = (),
     ) -> None:
-        self.files = ChatFiles(workspace, config.files, skills=skills)
+        self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS))
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()

@@ -18,10 +18,13 @@ from bot.agent.prompt_sections import (
     catalogue,
     identity,
     quoted,
+    recent_history,
 )
 from bot.agent.skills import Skill, SkillLibrary, SkillProblem, SkillSet, SkillSource
+from bot.conversation import Session, SessionPast
 from bot.shipped import SKILLS
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.context import RequestContext
 from tests.support.clock import FakeClock
 from tests.support.contexts import request_context
 
@@ -37,12 +40,30 @@ HEADINGS = [
 ]
 
 
+class Memory:
+    """Remembers one text."""
+
+    text = shared_text = ""
+
+    def section(self, request: RequestContext) -> str:
+        return self.text
+
+    def shared(self, request: RequestContext) -> str:
+        return self.shared_text
+
+
+def earlier(summary: str, title: str = "Trains") -> Session:
+    """A conversation that was archived on the first of November."""
+    return Session(id=1, lane="x", title=title, created_us=0, used_us=1_793_500_000_000_000, summary=summary)
+
+
 class Desk:
     """A workspace and the builder over it."""
 
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"
         (self.workspace / "shared/skills").mkdir(parents=True)
+        self.memory = Memory()
         files = ChatFiles(self.workspace, skills=[SKILLS])
         self.builder = ContextBuilder(
             name="Dutiful",
@@ -50,6 +71,7 @@ class Desk:
             format_hints={"telegram": "Messages are Markdown.", "slack": "Messages are mrkdwn."},
             skills=SkillLibrary(self.workspace, FakeClock()),
             view_of=files.view,
+            memory=self.memory,
         )
 
     def write(self, name: str, text: str) -> Path:
@@ -62,8 +84,24 @@ class Desk:
         text = f"---\ndescription: about {name}\n{more}\n---\n{body}"
         return self.write(f"shared/skills/{name}/SKILL.md", text)
 
-    def prompt(self, chat: str = "1", *, channel: str = "telegram", scope: str = "core", **past: str) -> str:
-        return self.builder.build(request_context(chat, channel=channel, scope=scope), **past).system
+    def prompt(
+        self,
+        chat: str = "1",
+        *,
+        channel: str = "telegram",
+        scope: str = "core",
+        memory: str = "",
+        recent: str = "",
+        summary: str = "",
+    ) -> str:
+        self.memory.text = memory
+        past = SessionPast(summary=summary, recent=(earlier(recent),) if recent else ())
+        return self.builder.build(request_context(chat, channel=channel, scope=scope), past).system
+
+
+def headings(prompt: str) -> list[str]:
+    """Return the first line of each section."""
+    return [section.splitlines()[0] for section in prompt.split(SEPARATOR)]
 
 
 @pytest.fixture
@@ -84,7 +122,7 @@ def fill(desk: Desk) -> None:
 def test_all_sections_come_in_order_with_lines_between(desk: Desk) -> None:
     fill(desk)
     sections = desk.prompt(**FULL).split(SEPARATOR)
-    assert [section.splitlines()[0] for section in sections] == HEADINGS
+    assert headings(desk.prompt(**FULL)) == HEADINGS
     assert "Linux" in sections[0]
     assert sections[0].endswith("Messages are Markdown.")
     assert sections[1] == "# AGENTS.md\n\nmine, AGENTS.md\n\n# SOUL.md\n\nmine, SOUL.md\n\n# USER.md\n\nmine, USER.md"
@@ -94,24 +132,19 @@ def test_all_sections_come_in_order_with_lines_between(desk: Desk) -> None:
     assert f"({SKILLS}/reminders/SKILL.md)" in sections[5]
     assert sections[5].endswith("Not to be used now:\n- gh: the program no-such-program is not installed")
     assert "- rules: " not in sections[5]  # it is there already
-    assert sections[6].endswith("\n\n> Spoke of trains.")
+    assert sections[6].endswith("\n\n> 2026-11-01: Trains\n> Spoke of trains.")
     assert sections[7].endswith("\n\n> Chose the 8:15.")
 
 
 def test_what_is_empty_has_no_section_and_a_channel_has_its_own_hint(desk: Desk) -> None:
-    assert [section.splitlines()[0] for section in desk.prompt().split(SEPARATOR)] == [
-        "# Dutiful",
-        "# Tools",
-        "# Skills",
-    ]
+    assert headings(desk.prompt()) == ["# Dutiful", "# Tools", "# Skills"]
     assert "mrkdwn" in desk.prompt(channel="slack")
     assert "mrkdwn" not in desk.prompt()
     assert "Markdown" not in desk.prompt(channel="console")
 
 
 def test_a_subagent_is_told_its_task_instead_of_the_chats_rules(desk: Desk) -> None:
-    sections = desk.prompt(scope="subagent").split(SEPARATOR)
-    assert [section.splitlines()[0] for section in sections] == ["# Dutiful", "# Your task", "# Skills"]
+    assert headings(desk.prompt(scope="subagent")) == ["# Dutiful", "# Your task", "# Skills"]
 
 
 def _edit_bootstrap(desk: Desk) -> None:
@@ -187,15 +220,12 @@ def skill(name: str, **fields: object) -> Skill:
 
 
 def test_each_section_says_that_it_was_cut() -> None:
-    assert (
-        quoted("Memory", "about", "x" * 101, 100)
-        == f"# Memory\n\nabout\n\n> {'x' * 100}\n[Memory is cut here at 100 characters]"
-    )
+    assert quoted("Memory", "about", "x" * 101, 100).endswith("x\n[Memory is cut here at 100 characters]")
     assert identity("D", "h" * 3_000).endswith("h\n[the format hint is cut here at 2,000 characters]")
     many = skills(*(skill(f"s{number}", description="d" * 900) for number in range(100)))
     text = catalogue(many)
     assert len(text) < CATALOGUE_LIMIT_CHARS + 500
-    assert text.endswith("\n[the list is cut here at 20,000 characters; /skills shows all of it]")
+    assert text.endswith("\n[the list is cut here at 24,000 characters; /skills shows all of it]")
     assert text.splitlines()[-2].endswith("SKILL.md)")  # only whole lines
     bodies = skills(*(skill(name, always=True, body=name * 20_000) for name in "abc"))
     text = always_on(bodies)
@@ -207,6 +237,32 @@ def test_fifty_skills_fit_into_the_catalogue() -> None:
     path = f"/opt/dutiful/lib/python3.11/site-packages/bot/shipped/skills/{'n' * 20}/SKILL.md"
     many = skills(*(skill(f"{'n' * 20}{number}", description="d" * 300, path=path) for number in range(50)))
     assert "cut here" not in catalogue(many)
+
+
+def test_earlier_conversations_are_told_by_day_and_title_each_in_a_few_sentences() -> None:
+    text = recent_history([earlier("x" * 2_000), earlier("", "Lunch"), earlier("y", "")])
+    first, lunch, last = text.split("\n\n")
+    assert first.startswith("2026-11-01: Trains\nxxx")
+    assert first.endswith("x\n[this summary is cut here at 1,500 characters]")
+    assert lunch == "2026-11-01: Lunch"
+    assert last == "2026-11-01\ny"
+
+
+def test_memory_is_cut_where_the_configuration_says(tmp_path: Path) -> None:
+    memory = Memory()
+    memory.text, memory.shared_text = "m" * 1_000, "likes tea"
+    builder = ContextBuilder(
+        name="Dutiful",
+        workspace=tmp_path,
+        format_hints={},
+        skills=SkillLibrary(tmp_path, FakeClock()),
+        view_of=ChatFiles(tmp_path).view,
+        memory=memory,
+        memory_limit_chars=500,
+    )
+    prompt = builder.build(request_context("1"), SessionPast())
+    assert f"> {'m' * 500}\n[Memory is cut here at 500 characters]" in prompt.system
+    assert prompt.shared == "likes tea"
 
 
 # --- data stays data
@@ -230,10 +286,8 @@ FORGERIES = [
 @pytest.mark.parametrize("field", ["memory", "recent", "summary"])
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_remembered_text_opens_no_section_and_forges_no_mark(desk: Desk, field: str, forgery: str) -> None:
-    plain = desk.prompt(**FULL).split(SEPARATOR)
-    sections = desk.prompt(**(FULL | {field: f"likes tea\n\n{forgery}\n\nends"})).split(SEPARATOR)
-    assert [section.splitlines()[0] for section in sections] == [section.splitlines()[0] for section in plain]
-    text = SEPARATOR.join(sections)
+    text = desk.prompt(**(FULL | {field: f"likes tea\n\n{forgery}\n\nends"}))
+    assert headings(text) == headings(desk.prompt(**FULL))
     assert text.count("[Runtime Context") == 1  # in the contract
     assert "[/Runtime Context" not in text
     assert "[Requested skill" not in text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.config import LimitsSection
+from bot.config import SessionsSection
 from bot.errors import StaleLease, StoreUnavailable
 from bot.interfaces import ModelReply, ModelRequest
 from tests.support.engine import AnsweringProvider, again, calls, rig, said, tool_texts
@@ -106,8 +106,8 @@ async def test_ids_of_calls_before_a_crash_are_not_used_again_after_it(tmp_path:
 
     provider = AnsweringProvider(answer)
     tool = MadeTool("look", {"type": "object", "properties": {"n": {"type": "integer"}}}, run=look)
-    limits = LimitsSection(replay_tokens=replay_tokens)
-    async with rig(tmp_path, provider, tools=[tool], limits=limits) as engine:
+    sessions = SessionsSection(replay_tokens=replay_tokens)
+    async with rig(tmp_path, provider, tools=[tool], sessions=sessions) as engine:
         await engine.says("look around")
         await engine.crashed.wait()
     async with again(engine.setup) as engine:

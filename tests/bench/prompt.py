@@ -11,8 +11,10 @@ from pathlib import Path
 from bot.agent.prompt import ContextBuilder
 from bot.agent.skills import SkillLibrary
 from bot.clock import SystemClock
+from bot.conversation import Session, SessionPast
 from bot.shipped import BOOTSTRAP_FILES, SKILLS
 from bot.toolkit.chat_files import ChatFiles
+from bot.toolkit.context import RequestContext
 from tests.bench.figures import Figure
 from tests.support.contexts import request_context
 
@@ -21,7 +23,23 @@ SKILL_COUNT = 50
 MS = 1_000
 
 LINE = "- [2026-11-29] Ada takes the 8:15 train, [Ben] the 9:00; both like tea (green).\n"
-PAST = {"memory": LINE * 80, "recent": LINE * 60, "summary": LINE * 150}
+PAST = SessionPast(
+    summary=LINE * 150,
+    recent=tuple(
+        Session(id=number, lane="x", title=f"Talk {number}", created_us=0, used_us=number, summary=LINE * 12)
+        for number in range(5)
+    ),
+)
+
+
+class Memory:
+    """Remembers a full file."""
+
+    def section(self, request: RequestContext) -> str:
+        return LINE * 100
+
+    def shared(self, request: RequestContext) -> str:
+        return ""
 
 
 def _fill(workspace: Path) -> None:
@@ -41,6 +59,7 @@ def _builder(workspace: Path) -> ContextBuilder:
         format_hints={"telegram": "Messages are Markdown."},
         skills=SkillLibrary(workspace, SystemClock()),
         view_of=ChatFiles(workspace, skills=[SKILLS]).view,
+        memory=Memory(),
     )
 
 
@@ -60,7 +79,7 @@ async def _turns(builder: ContextBuilder, times: int) -> list[float]:
     for _ in range(RUNS):
         began = time.perf_counter()
         for _ in range(times):
-            await builder.for_turn(request, **PAST)
+            await builder.for_turn(request, PAST)
         values.append((time.perf_counter() - began) / times * MS)
     return values
 
@@ -70,16 +89,16 @@ async def figures() -> list[Figure]:
         workspace = Path(folder)
         _fill(workspace)
         request = request_context("1")
-        cold = _ms_each(lambda: _builder(workspace).build(request, **PAST), 1)
+        cold = _ms_each(lambda: _builder(workspace).build(request, PAST), 1)
         builder = _builder(workspace)
-        size = len(builder.build(request, **PAST).system)
+        size = len(builder.build(request, PAST).system)
         await asyncio.sleep(0.1)  # until the files are no longer new
-        builder.build(request, **PAST)
+        builder.build(request, PAST)
         name = f"build_prompt, {size:,} characters, {SKILL_COUNT} skills"
         return [
             Figure(
                 name=f"{name}, warm",
-                values=_ms_each(lambda: builder.build(request, **PAST), 500),
+                values=_ms_each(lambda: builder.build(request, PAST), 500),
                 unit="ms",
                 limit="<= 0.5",
             ),

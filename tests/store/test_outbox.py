@@ -198,7 +198,7 @@ async def test_a_migrated_chat_keeps_everything_under_its_new_id(store: Store, c
     assert moved.address == Address(channel="memory", chat_id="-1009", thread_id="7")
     (turn,) = await store.turns.claim(limit=9)
     assert (turn.address, turn.lane) == (new, new.key)
-    assert [row["content"] for row in await store.history.tail(turn.session_id, limit_tokens=99)] == [old.key]
+    assert [row["content"] for row in (await store.history.window(turn.session_id, limit_tokens=99)).rows] == [old.key]
     assert [row.message.address for row in await claim(store)] == [near]
     clock.advance(1)
     assert [row.message.address.key for row in await claim(store)] == ["memory:-1009", "memory:-1009:7"]
@@ -214,4 +214,6 @@ async def test_a_chat_that_wrote_under_its_new_id_first_keeps_the_old_history(st
     await store.inbox.accept(inbound("next", "2", new))
     await store.outbox.migrate_chat("memory", "-5", "-1009")
     (turn,) = await store.turns.claim(limit=9)
-    assert [row["content"] for row in await store.history.tail(turn.session_id, limit_tokens=99)] == ["long ago"]
+    assert [row["content"] for row in (await store.history.window(turn.session_id, limit_tokens=99)).rows] == [
+        "long ago"
+    ]

@@ -59,7 +59,7 @@ async def test_a_step_closes_with_its_results_and_rows(store: Store, turn: Turn)
     assert (after.step, joined) == (1, [])
     assert await store.steps.calls_of(after, 1) == []
     assert (await store.steps.calls_of(after, 0))[0].result == result
-    assert await store.history.tail(turn.session_id, limit_tokens=1000) == [
+    assert (await store.history.window(turn.session_id, limit_tokens=1000)).rows == [
         {"role": "user", "content": "hi"},
         *rows,
         tool_row,
@@ -77,7 +77,7 @@ async def test_whatever_a_model_sends_is_recorded(store: Store, turn: Turn) -> N
     assert record.result == CallResult(
         call_id="a", text="file \ufffd.txt", blocks=({"type": "text", "text": "\ufffd"},)
     )
-    (kept,) = await store.history.tail(turn.session_id, limit_tokens=1000)
+    (kept,) = (await store.history.window(turn.session_id, limit_tokens=1000)).rows
     assert kept["content"] == "\ufffd"
 
 

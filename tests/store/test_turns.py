@@ -180,7 +180,7 @@ async def test_every_write_of_a_stale_worker_is_refused_and_changes_nothing(
         unused.close()
     with pytest.raises(StaleLease):
         await write
-    assert await other.history.tail(resumed.session_id, limit_tokens=1000) == rows
+    assert (await other.history.window(resumed.session_id, limit_tokens=1000)).rows == rows
     (record,) = await other.steps.calls_of(resumed, 0)
     assert (str(record.state), record.result) == ("pending", None)
     assert await other.outbox.next_due_us(MEMORY) is None
@@ -363,7 +363,7 @@ async def test_an_ending_is_whole(store: Store) -> None:
         usage=Usage(input_tokens=5, output_tokens=2),
     )
     assert await store.turns.finish(turn, ending) is True
-    history = await store.history.tail(turn.session_id, limit_tokens=1000)
+    history = (await store.history.window(turn.session_id, limit_tokens=1000)).rows
     assert texts(history) == ["question", "answer \ufffd"]
     sent = []
     for _ in range(2):
@@ -386,7 +386,7 @@ async def test_a_new_session_leaves_the_old_rows_behind(store: Store) -> None:
     await store.inbox.accept(inbound("after", "3"))
     (fresh,) = await store.turns.claim(limit=1)
     assert fresh.session_id != turn.session_id
-    assert await store.history.tail(fresh.session_id, limit_tokens=1000) == []
+    assert (await store.history.window(fresh.session_id, limit_tokens=1000)).rows == []
 
 
 async def test_a_jobs_report_is_remembered_by_its_chat(store: Store) -> None:
@@ -397,7 +397,7 @@ async def test_a_jobs_report_is_remembered_by_its_chat(store: Store) -> None:
         turn, Ending(state=TurnState.DONE, rows=own, chat_rows=({"role": "assistant", "content": "report"},))
     )
     assert await store.history.count(CHAT) == 1
-    assert texts(await store.history.tail(turn.session_id, limit_tokens=1000)) == ["order", "long work"]
+    assert texts((await store.history.window(turn.session_id, limit_tokens=1000)).rows) == ["order", "long work"]
 
 
 async def test_history_gives_at_least_the_newest_rows_that_fit(store: Store) -> None:
@@ -405,7 +405,7 @@ async def test_history_gives_at_least_the_newest_rows_that_fit(store: Store) -> 
     (turn,) = await store.turns.claim(limit=1)
     rows = tuple({"role": "user", "content": f"{number} " + "x" * 1000} for number in range(50))
     await store.turns.finish(turn, Ending(state=TurnState.DONE, rows=rows))
-    tail = await store.history.tail(turn.session_id, limit_tokens=500)
+    tail = (await store.history.window(turn.session_id, limit_tokens=500)).rows
     assert tail == list(rows[-len(tail) :])
     assert 3 <= len(tail) <= 5
     assert US_PER_S == 1_000_000

@@ -6,38 +6,29 @@ Parts are wired as `bot/app.py` wires them. `Rig.crash` leaves the database as a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import orjson
 
 from bot.access.policy import AccessPolicy, AllowList
-from bot.agent.commands import CommandContext, Commands, is_immediate
-from bot.agent.endings import EndingWriter
-from bot.agent.governor import ContextGovernor, GovernorLimits
-from bot.agent.images import ImageStore
-from bot.agent.loop import AgentLoop, LoopSettings
-from bot.agent.prompt import ContextBuilder
-from bot.agent.runner import AgentRunner, offload_to
-from bot.agent.runs import RunnerParts
-from bot.agent.skills import SkillLibrary
+from bot.agent.commands import is_immediate
+from bot.agent.governor import GovernorLimits
+from bot.agent.models import Model, ModelShelf
+from bot.assembly import Agent, AgentBase
 from bot.bus import LocalSignal, MessageBus
-from bot.config import JobsSection, LimitsSection, ToolsConfig
+from bot.config import BotSection, Config, JobsSection, LimitsSection, SessionsSection, ToolsConfig
+from bot.config.checking import CORE
 from bot.delivery import Delivery
 from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
-from bot.jobs import JobDesk
 from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, Quote, ToolCall
-from bot.providers.phrases_orders import read_order, read_reminder
 from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
-from bot.toolkit.context import ToolContext
-from bot.toolkit.loader import ToolLoader
-from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
 from tests.support.clock import FakeClock
 from tests.support.memory_channel import MemoryChannel
@@ -116,7 +107,7 @@ class Setup:
     limits: LimitsSection = field(default_factory=LimitsSection)
     jobs: JobsSection = field(default_factory=JobsSection)
     zone: str = "Europe/Berlin"
-    language: str = "en"
+    language: Literal["en", "de", "zh"] = "en"
     tools: Sequence[Tool] = ()
     tools_config: ToolsConfig = field(default_factory=ToolsConfig)
     owners: Collection[str] = (f"memory:{OWNER}",)
@@ -124,6 +115,17 @@ class Setup:
     delivers: bool = True
     channels: Sequence[MemoryChannel] = ()
     window_tokens: int = 128_000
+    sessions: SessionsSection = field(default_factory=SessionsSection)
+    sections: Mapping[str, Any] = field(default_factory=dict)  # further sections of the configuration, by name
+
+    def config(self) -> Config:
+        """Return the configuration that this amounts to."""
+        sections: dict[str, Any] = {name: model() for name, model in CORE.items()}
+        sections["bot"] = BotSection(
+            data_dir=self.folder, workspace=self.folder / "workspace", timezone=self.zone, language=self.language
+        )
+        sections |= {"jobs": self.jobs, "limits": self.limits, "sessions": self.sessions, **self.sections}
+        return Config(**sections, tools=self.tools_config, channels={}, plugins={}, path=None, unread={})
 
 
 class Rig:
@@ -154,97 +156,49 @@ class Rig:
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
         self.room = ToolRoom(
-            setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
-        )
-        self.skills = SkillLibrary(workspace, self.clock)
-        self.tool_context = ToolContext(
-            store=store,
-            signal=self.signal,
-            clock=self.clock,
-            policy=self.policy,
-            composer=self.composer,
+            setup.tools_config,
             workspace=workspace,
             data_dir=setup.folder,
-            room=self.room,
-            config=setup.tools_config,
+            clock=self.clock,
             limits=limits,
-            jobs=setup.jobs,
-            channels=tuple(self.channels),
-            delivers_jobs=setup.delivers,
+            skill_paths=setup.config().skills.paths,
         )
-        self.registry = ToolRegistry()
-        ToolLoader().load(self.tool_context, self.registry)
-        for tool in setup.tools:
-            self.registry.register(tool)
-        self.runner = self._build_runner()
-        self.loop = self._build_loop()
-        self.loop.commands = Commands(
-            CommandContext(
-                store=store,
-                signal=self.signal,
-                clock=self.clock,
-                control=self.loop,
-                read_reminder=read_reminder,
-                desk=JobDesk(setup.jobs, delivers=setup.delivers),
-                request_restart=self._restart,
-                end_programs=self.room.sessions.end_all,
-                model_name="scripted",
-                started_us=self.clock.now_us(),
-            )
-        )
-
-    def _build_runner(self) -> AgentRunner:
-        limits = self.setup.limits
-        return AgentRunner(
-            RunnerParts(
-                provider=self.setup.provider,
-                registry=self.registry,
-                steps=self.store.steps,
-                governor=ContextGovernor(),
-                policy=self.policy,
-                limits=limits,
-                settings=self.room.settings,
-                waits=self.room.waits,
-                governor_limits=GovernorLimits(
-                    context_window_tokens=self.setup.window_tokens,
+        self.models = ModelShelf(
+            Model(
+                name="",
+                model="scripted",
+                provider=setup.provider,
+                limits=GovernorLimits(
+                    context_window_tokens=setup.window_tokens,
                     max_output_tokens=4_096,
-                    replay_tokens=limits.replay_tokens,
+                    replay_tokens=setup.sessions.replay_tokens,
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-                offload=offload_to(self.room.files.view),
-                images=ImageStore(self.setup.folder / "media"),
             )
         )
-
-    def _build_loop(self) -> AgentLoop:
-        setup = self.setup
-        return AgentLoop(
-            bus=self.bus,
-            store=self.store,
-            clock=self.clock,
-            policy=self.policy,
-            runner=self.runner,
-            builder=ContextBuilder(
-                name="Dutiful",
-                workspace=self.workspace,
-                format_hints={},
-                skills=self.skills,
-                view_of=self.room.files.view,
-            ),
-            endings=EndingWriter(read_order=self._read_order),
-            channels=self.channels,
-            settings=LoopSettings(
-                limits=setup.limits,
-                default_zone=setup.zone,
-                language=setup.language,
-                catch_up_max_age_h=setup.jobs.catch_up_max_age_h,
-            ),
-            on_end=self._on_end,
+        agent = Agent(
+            AgentBase(
+                config=setup.config(),
+                store=store,
+                signal=self.signal,
+                clock=self.clock,
+                policy=self.policy,
+                bus=self.bus,
+                composer=self.composer,
+                channels=self.channels,
+                room=self.room,
+                models=self.models,
+                on_end=self._on_end,
+                request_restart=self._restart,
+                started_us=self.clock.now_us(),
+                delivers=setup.delivers,
+            )
         )
-
-    def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
-        return read_order(message, now_us=self.clock.now_us(), zone=zone, language=language)
+        self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
+        self.tool_context, self.skills = agent.tool_context, agent.skills
+        for tool in setup.tools:
+            self.registry.register(tool)
 
     def _on_end(self, channel: str, message_ids: list[str], *, replied: bool) -> None:
         self.ended.append(message_ids)
@@ -420,7 +374,7 @@ class Rig:
             return None if row is None else row[0]
 
         session_id = await self.store._database.read(work)
-        return [] if session_id is None else await self.store.history.tail(session_id, limit_tokens=1_000_000)
+        return [] if session_id is None else (await self.store.history.window(session_id, limit_tokens=1_000_000)).rows
 
 
 @asynccontextmanager

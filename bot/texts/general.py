@@ -1,16 +1,10 @@
-"""Every sentence the bot itself writes to people, in one catalogue.
-
-Each text exists in English, German and Chinese under the same key with the same `{names}`; a test holds them
-to that. Text for models and for logs is English and stays where it is made.
-"""
+"""Sentences of the core commands, of reminders, tasks, goals and failures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-LANGUAGES = ("en", "de", "zh")
-
-_CATALOGUE: Mapping[str, tuple[str, str, str]] = {
+SENTENCES: Mapping[str, tuple[str, str, str]] = {
     # --- commands
     "stopped": ("Stopped.", "Gestoppt.", "已停止。"),
     "nothing_to_stop": ("Nothing is running.", "Es läuft gerade nichts.", "当前没有正在运行的任务。"),
@@ -394,18 +388,3 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
         "没有找到类似“{wanted}”的提醒。/reminders 可查看列表。",
     ),
 }
-
-
-def say(language: str, key: str, **values: object) -> str:
-    """Return the text under `key` in a language (English when it is not one of `LANGUAGES`).
-
-    Raises:
-        KeyError: no such text, or a value it needs is missing.
-    """
-    index = LANGUAGES.index(language) if language in LANGUAGES else 0
-    return _CATALOGUE[key][index].format(**values)
-
-
-def keys() -> list[str]:
-    """Return all keys, for the test that holds the languages together."""
-    return list(_CATALOGUE)

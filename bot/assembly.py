@@ -1,0 +1,181 @@
+"""Puts the agent together: tools, models, loop and commands, from configuration and the parts of one process.
+
+The engine's roof (`bot/app.py`) and nobody else decides when they start and end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from bot.access.policy import AccessPolicy
+from bot.agent.commands import CommandContext, CommandGroup, Commands
+from bot.agent.endings import EndingWriter
+from bot.agent.governor import ContextGovernor
+from bot.agent.images import ImageStore
+from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.models import ModelShelf
+from bot.agent.prompt import ContextBuilder
+from bot.agent.runner import AgentRunner, offload_to
+from bot.agent.runs import RunnerParts
+from bot.agent.skill_commands import SkillCommands
+from bot.agent.skills import SkillLibrary
+from bot.bus import MessageBus
+from bot.clock import Clock
+from bot.config import Config
+from bot.interfaces import Channel, FiringComposer, Signal, Store
+from bot.jobs import JobDesk
+from bot.messages import InboundMessage
+from bot.security.sandbox import path_folders
+from bot.toolkit.catalogue import ToolCatalogue
+from bot.toolkit.context import ToolContext
+from bot.toolkit.loader import ToolLoader
+from bot.toolkit.registry import ToolRegistry
+from bot.toolkit.room import ToolRoom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBase:
+    """What an agent stands on. `delivers` is False when this process ends before any job could fire."""
+
+    config: Config
+    store: Store
+    signal: Signal
+    clock: Clock
+    policy: AccessPolicy
+    bus: MessageBus
+    composer: FiringComposer
+    channels: Mapping[str, Channel]
+    room: ToolRoom
+    models: ModelShelf
+    on_end: TurnEnded
+    request_restart: Callable[[], None]
+    started_us: int
+    delivers: bool = True
+    owned: Collection[str] | None = None  # the channels whose turns it runs; None: all
+
+
+class Agent:
+    """The tools, the loop and the commands of one process."""
+
+    def __init__(self, base: AgentBase) -> None:
+        self._base = base
+        self._loader = ToolLoader(disabled=base.config.tools.main.disabled)
+        self.skills = self._build_skills()
+        self.tool_context = self._build_tool_context()
+        self.registry = self._load_tools()
+        self.runner = self._build_runner()
+        self.loop = self._build_loop()
+        self.loop.commands = Commands(self._command_context(), self._command_groups())
+
+    def _build_tool_context(self) -> ToolContext:
+        base, config = self._base, self._base.config
+        return ToolContext(
+            store=base.store,
+            signal=base.signal,
+            clock=base.clock,
+            policy=base.policy,
+            composer=base.composer,
+            workspace=config.bot.workspace,
+            data_dir=config.bot.data_dir,
+            room=base.room,
+            config=config.tools,
+            llm=config.llm,
+            limits=config.limits,
+            jobs=config.jobs,
+            channels=tuple(base.channels),
+            delivers_jobs=base.delivers,
+            sections=self._loader.default_sections()
+            | {name: model for name, model in config.plugins.items() if "." not in name},
+        )
+
+    def _build_skills(self) -> SkillLibrary:
+        config = self._base.config
+        return SkillLibrary(
+            config.bot.workspace,
+            self._base.clock,
+            paths=config.skills.paths,
+            disabled=config.skills.disabled,
+            program_path=path_folders(config.tools.exec),
+        )
+
+    def _load_tools(self) -> ToolRegistry:
+        registry = ToolRegistry(time_limit_s=self._base.config.limits.tool_timeout_s)
+        self._loader.load(self.tool_context, registry)
+        self._base.room.catalogue = ToolCatalogue(self._loader, registry)
+        return registry
+
+    def _build_runner(self) -> AgentRunner:
+        base, config = self._base, self._base.config
+        return AgentRunner(
+            RunnerParts(
+                models=base.models,
+                registry=self.registry,
+                steps=base.store.steps,
+                governor=ContextGovernor(),
+                policy=base.policy,
+                limits=config.limits,
+                settings=base.room.settings,
+                waits=base.room.waits,
+                offload=offload_to(base.room.files.view),
+                images=ImageStore(config.bot.data_dir / "media"),
+            )
+        )
+
+    def _build_loop(self) -> AgentLoop:
+        base, config = self._base, self._base.config
+        return AgentLoop(
+            bus=base.bus,
+            store=base.store,
+            clock=base.clock,
+            policy=base.policy,
+            runner=self.runner,
+            builder=ContextBuilder(
+                name=config.bot.name,
+                workspace=config.bot.workspace,
+                format_hints={name: channel.format_hint for name, channel in base.channels.items()},
+                skills=self.skills,
+                view_of=base.room.files.view,
+                memory_limit_chars=config.memory.max_chars,
+            ),
+            endings=EndingWriter(read_order=self._read_order),
+            channels=base.channels,
+            settings=LoopSettings(
+                limits=config.limits,
+                default_zone=config.bot.timezone,
+                language=config.bot.language,
+                catch_up_max_age_h=config.jobs.catch_up_max_age_h,
+                replay_tokens=config.sessions.replay_tokens,
+                channels=base.owned,
+            ),
+            on_end=base.on_end,
+        )
+
+    def _command_context(self) -> CommandContext:
+        base = self._base
+        return CommandContext(
+            store=base.store,
+            signal=base.signal,
+            clock=base.clock,
+            control=self.loop,
+            read_reminder=_read_reminder,
+            desk=JobDesk(base.config.jobs, delivers=base.delivers),
+            request_restart=base.request_restart,
+            end_programs=base.room.sessions.end_all,
+            models=base.models,
+            started_us=base.started_us,
+        )
+
+    def _command_groups(self) -> tuple[CommandGroup, ...]:
+        return (SkillCommands(self.skills, self._base.room.files.view),)
+
+    def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
+        from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start
+
+        return read_order(message, now_us=self._base.clock.now_us(), zone=zone, language=language)
+
+
+def _read_reminder(text: str, *, now_us: int, zone: str, language: str) -> Mapping[str, object] | str:
+    from bot.providers.phrases_orders import read_reminder  # as in `_read_order`
+
+    return read_reminder(text, now_us=now_us, zone=zone, language=language)

@@ -1,0 +1,54 @@
+"""What the store knows of conversations (sessions) as a whole: frozen snapshots of rows.
+
+Rows of a conversation are `bot.records.Message`; all instants are microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.records import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One conversation at an address. `archived_us` is None for the one that goes on."""
+
+    id: int
+    lane: str
+    title: str
+    created_us: int
+    used_us: int
+    archived_us: int | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPast:
+    """What a prompt shows of earlier times; the same until something is summarised or archived.
+
+    `summary` is that of this conversation's older rows, which are not replayed any more; `recent` are earlier
+    conversations of the same address, newest first.
+    """
+
+    summary: str = ""
+    recent: tuple[Session, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindow:
+    """What a turn starts from: the newest rows of its conversation, oldest first, and what was before them."""
+
+    rows: list[Message]
+    past: SessionPast = SessionPast()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryVersion:
+    """What a memory file said at an instant, and why it was kept."""
+
+    id: int
+    home: str
+    at_us: int
+    reason: str
+    body: str

@@ -1,0 +1,30 @@
+"""Every sentence the bot itself writes to people, in one catalogue, kept by subject in the modules beside this one.
+
+Each text exists in English, German and Chinese under the same key with the same `{names}`; a test holds them
+to that. Text for models and for logs is English and stays where it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.texts import general, skills
+
+LANGUAGES = ("en", "de", "zh")
+
+_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **skills.SENTENCES}
+
+
+def say(language: str, key: str, **values: object) -> str:
+    """Return the text under `key` in a language (English when it is not one of `LANGUAGES`).
+
+    Raises:
+        KeyError: no such text, or a value it needs is missing.
+    """
+    index = LANGUAGES.index(language) if language in LANGUAGES else 0
+    return _CATALOGUE[key][index].format(**values)
+
+
+def keys() -> list[str]:
+    """Return all keys, for the test that holds the languages together."""
+    return list(_CATALOGUE)
