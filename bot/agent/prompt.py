@@ -82,6 +82,7 @@ class ContextBuilder:
         self._lock = threading.Lock()
         self._identity = lru_cache(maxsize=_SECTIONS_KEPT)(identity)
         self._quoted = lru_cache(maxsize=_SECTIONS_KEPT)(quoted)
+        self._recent = lru_cache(maxsize=_SECTIONS_KEPT)(recent_history)
         self._always_on = lru_cache(maxsize=_SECTIONS_KEPT)(always_on)
         self._catalogue = lru_cache(maxsize=_SECTIONS_KEPT)(catalogue)
 
@@ -102,7 +103,7 @@ class ContextBuilder:
             self._quoted("Memory", MEMORY_ABOUT, memory, self._memory_limit_chars),
             self._always_on(skills),
             self._catalogue(skills),
-            self._quoted("Recent history", RECENT_ABOUT, recent_history(past.recent), RECENT_LIMIT_CHARS),
+            self._quoted("Recent history", RECENT_ABOUT, self._recent(past.recent), RECENT_LIMIT_CHARS),
             self._quoted("Archived summary", SUMMARY_ABOUT, past.summary, SUMMARY_LIMIT_CHARS),
         ]
         return TurnPrompt(

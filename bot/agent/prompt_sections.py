@@ -7,7 +7,7 @@ lines begins with a sign of ours, so that none can end the section, begin anothe
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from bot import __version__
 from bot.agent.skill_file import MAX_BODY_CHARS
@@ -108,7 +108,7 @@ def quoted(title: str, about: str, text: str, limit_chars: int) -> str:
     return f"# {title}\n\n{about}\n\n{lines}{cut}"
 
 
-def recent_history(sessions: Iterable[Session]) -> str:
+def recent_history(sessions: Sequence[Session]) -> str:
     """Return what earlier conversations were about, in the order given: day, title and the beginning of a summary."""
     parts = []
     for session in sessions:
