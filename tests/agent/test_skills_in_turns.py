@@ -72,7 +72,7 @@ async def test_a_shipped_skill_reaches_the_model_when_it_is_asked_for(tmp_path: 
         (row,) = [row for row in api.requests[0]["messages"] if row["role"] == "user"]
         assert body in row["content"]
         assert row["content"].index("for this") < row["content"].index(body) < row["content"].index("[Runtime Context")
-        assert [row for row in api.requests[1]["messages"] if row["role"] == "user"][0] == row  # noqa: RUF015
+        assert row in api.requests[1]["messages"]
         assert body not in api.requests[1]["messages"][-1]["content"]
 
 
@@ -87,7 +87,7 @@ async def test_the_body_stays_as_it_was_when_the_skill_changes_and_after_a_crash
         await engine.crash()
     async with again(setup) as engine:
         file.unlink()
-        await engine.asks("and more")
+        await engine.asks("and more", message_id="after")
         rows = [[row for row in request.messages if row["role"] == "user"] for request in provider.requests]
         assert rows[0][0] == rows[1][0] == rows[2][0]
         assert "Boil the water." in rows[2][0]["content"]
@@ -112,11 +112,8 @@ async def test_read_file_reads_what_the_catalogue_names(tmp_path: Path) -> None:
         system = provider.requests[0].messages[0]["content"]
         for path in names.values():
             assert f"({path})" in system
-        texts = tool_texts(provider.requests[1])
-        for text, words in zip(
-            texts, ("# Reminders and timed tasks", "Far away.", "Near by.", "Our own."), strict=True
-        ):
-            assert words in text
+        words = ("# Reminders and timed tasks", "Far away.", "Near by.", "Our own.")
+        assert [word in text for word, text in zip(words, tool_texts(provider.requests[1]), strict=True)] == [True] * 4
 
 
 async def test_skills_outside_of_the_workspace_can_be_read_but_not_changed(tmp_path: Path) -> None:
@@ -163,9 +160,8 @@ async def test_a_skill_that_the_model_writes_is_there_at_the_next_turn(tmp_path:
     async with rig(tmp_path, provider) as engine:
         await engine.asks("make a skill of it")
         await engine.asks("now $report")
-        assert (
-            "- report: How to write the report. (skills/report/SKILL.md)" in provider.requests[2].messages[0]["content"]
-        )
+        line = "- report: How to write the report. (skills/report/SKILL.md)"
+        assert line in provider.requests[2].messages[0]["content"]
         assert "1. Read the notes." in last_user(provider.requests[2])
 
 
@@ -200,7 +196,7 @@ async def test_the_command_lists_skills_with_their_state(tmp_path: Path) -> None
         assert lines[1:4] == [
             "- bad (workspace): broken: does not begin with front matter between lines of three hyphens",
             "- gh (workspace): needs the program no-such-program, which is not installed",
-            f"- $ours (this chat): {'For us. ' * 14}For us…",
+            f"- $ours (this chat): {'For us. ' * 14}For us.…",
         ]
         assert lines[4].startswith("- $reminders (built in): How to set, change and check reminders")
         assert lines[5:7] == [
