@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from bot.errors import DutifulError
 
 FILE_NAME = "SKILL.md"
@@ -31,8 +29,6 @@ _MAX_DESCRIPTION_CHARS = 4_096
 _MAX_REQUIREMENTS = 20
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")  # no slash: a program is found by name
 _TRUE = frozenset({"true", "yes", "on"})
-# The C loader bounds nesting and is ten times as fast; every wheel of PyYAML has it.
-_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class SkillBroken(DutifulError):
@@ -103,8 +99,12 @@ def _front_matter(head: str) -> Mapping[str, Any]:
     The base loader makes no other objects and follows no merge keys, so that an alias is a second reference to
     the same thing and never a copy.
     """
+    import yaml  # 20 ms that commands without a conversation need not pay
+
+    # The C loader bounds nesting and is ten times as fast; every wheel of PyYAML has it.
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        front = yaml.load(head, Loader=_LOADER)  # noqa: S506 - makes less than the safe loader
+        front = yaml.load(head, Loader=loader)  # noqa: S506 - makes less than the safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 2}" if mark is not None else ""

@@ -159,7 +159,7 @@ class SkillLibrary:
         self._environment = environment
         self._folders = [
             (SkillSource.SHARED, SkillFolder("shared/skills", workspace / "shared" / "skills")),
-            *((SkillSource.CONFIGURED, SkillFolder(str(path), path, is_expected=True)) for path in paths),
+            *((SkillSource.CONFIGURED, SkillFolder(os.path.normpath(path), path, is_expected=True)) for path in paths),
             (SkillSource.BUILT_IN, SkillFolder(str(built_in), built_in, is_expected=True)),
         ]
         self._common = SkillSet()

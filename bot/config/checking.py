@@ -217,7 +217,7 @@ class Check:
         writable = files.extra_write if isinstance(files, FilesSection) else []
         closed = [(name, path, "which is not for every chat") for name, path in _own_folders(bot)]
         closed += [
-            ("[tools.files] extra_write", os.path.realpath(path), "every chat could write it") for path in writable
+            ("[tools.files] extra_write", os.path.realpath(path), "which every chat may write") for path in writable
         ]
         for index, folder in enumerate(skills.paths):
             for name, path, why in closed:
