@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from bot.agent.skills import Skill, SkillLibrary, SkillProblem, SkillSet, SkillSource
+from bot.agent.sources import is_settled
 from bot.clock import US_PER_S
 from bot.security.workspace import Root, WorkspaceView
 from bot.shipped import SKILLS
@@ -186,16 +188,35 @@ def test_a_skill_that_comes_goes_or_is_replaced_is_noticed(house: House) -> None
     (house.paths / "late").mkdir()
     assert house.get("late").detail == "has no SKILL.md"
     file = put(house.paths, "late", body="one")
+    os.utime(file, (1, 1))
     assert house.get("late").body == "one"
-    stamp = file.stat()
     new = file.with_name("new")
     new.write_text(file.read_text().replace("one", "two"))
     new.replace(file)
-    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # same size, same time
+    os.utime(file, (1, 1))  # same size, same time
     assert house.get("late").body == "two"
     file.unlink()
     file.parent.rmdir()
     assert [skill.name for skill in house.look().skills] == SHIPPED
+
+
+def test_changes_within_one_tick_of_the_clock_are_seen(house: House) -> None:
+    file = put(house.paths, "quick", body="0")
+    text = file.read_text()
+    for number in range(100):
+        file.write_text(text[:-1] + str(number % 10))  # the same size, the same file
+        assert house.get("quick").body == str(number % 10)
+    for number in range(30):
+        put(house.paths, f"new-{number}")
+        assert house.get(f"new-{number}").problem is None
+
+
+def test_a_stamp_is_settled_once_the_clock_has_gone_on() -> None:
+    now_ns = time.time_ns()
+    assert not is_settled((1, 1, 1, now_ns, now_ns))
+    assert not is_settled((1, 1, 1, 0, now_ns + 10**9))  # a file server's clock that is ahead
+    assert is_settled((1, 1, 1, now_ns - 10**9, now_ns - 10**9))
+    assert is_settled(())
 
 
 def test_only_so_many_of_one_folder_are_read(house: House) -> None:
