@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from bot.agent.skill_file import parse_skill
+from bot.clock import SystemClock
+from bot.config import ToolsConfig
+from bot.messages import Role
 from bot.shipped import BOOTSTRAP_FILES, SKILLS, templates
+from bot.toolkit.context import set_request
+from bot.toolkit.room import ToolRoom
+from bot.tools.exec import ExecTool
+from tests.support.commands import needs_bwrap
+from tests.support.contexts import request_context
 from tests.support.engine import OWNER, AnsweringProvider, calls, rig, said, tool_texts
 
 ROOT = Path(__file__).parents[1]
@@ -81,3 +89,31 @@ async def test_the_cron_tool_takes_what_the_skill_on_reminders_teaches(tmp_path:
         assert len(await engine.jobs()) == len(TAUGHT)
         *_, listed = tool_texts(provider.requests[1])
         assert all(f"Call Ann {n}" in listed for n in range(len(TAUGHT)))
+
+
+@needs_bwrap
+async def test_a_command_can_read_a_skills_files_but_not_change_them(tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    (more / "far").mkdir(parents=True)
+    (more / "far/help.sh").write_text("echo from far")
+    (tmp_path / "data").mkdir()
+    room = ToolRoom(
+        ToolsConfig(),
+        workspace=tmp_path / "data/workspace",
+        data_dir=tmp_path / "data",
+        clock=SystemClock(),
+        skill_paths=[more],
+    )
+    try:
+        request = request_context("1", role=Role.OWNER)
+        room.files.view(request).make_dirs()
+        tool = ExecTool(room.shell, room.sessions, timeout_s=30, network=False)
+        set_request(request)
+        script = f"sh {more}/far/help.sh; head -2 {SKILLS}/reminders/SKILL.md; echo x > {more}/far/help.sh"
+        result = await tool.execute(command=script)
+        assert "from far" in result
+        assert "name: reminders" in result
+        assert "Read-only file system" in result
+    finally:
+        await room.close()
+    assert (more / "far/help.sh").read_text() == "echo from far"
