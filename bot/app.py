@@ -97,6 +97,7 @@ class Engine:
             data_dir=config.bot.data_dir,
             clock=self.clock,
             limits=config.limits,
+            skill_paths=config.skills.paths,
         )
         agent = Agent(
             AgentBase(

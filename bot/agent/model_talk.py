@@ -132,9 +132,8 @@ class ModelTalk:
             model=model.model,
             vision=model.vision,
             replay_fields=model.replay_fields,
+            hint=nudge,
         )
-        if nudge:
-            governed = [*governed, {"role": "user", "content": nudge}]
         reply = await model.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(governed),

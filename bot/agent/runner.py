@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
@@ -21,7 +22,7 @@ from bot.interfaces import ModelReply
 from bot.log import get_logger
 from bot.records import CallRecord, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
-from bot.toolkit.calls import with_unique_ids
+from bot.toolkit.calls import call_ids, with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
 _ANSWER_NOW = (
@@ -90,8 +91,12 @@ class _Run:
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)
-        self._taken = {str(call.get("id")) for row in self._messages for call in row.get("tool_calls") or ()}
         self._talk = ModelTalk(runner.parts, spec, self._outcome, tools_tokens=runner.tools_tokens(spec.tools))
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """The ids of all calls so far; looked for when a call is made, not in each turn."""
+        return call_ids(self._messages)
 
     async def go(self) -> RunOutcome:
         outcome = self._outcome

@@ -16,6 +16,7 @@ import orjson
 from bot.messages import Address, clean_text
 from bot.records import HistoryFindings, HistoryHit, HistoryQuery, Message
 from bot.store.database import Database
+from bot.store.replay import decoded
 
 PORTION = 200
 """Rows read into the index in one transaction, at most; some 10 ms."""
@@ -33,8 +34,8 @@ _MAX_WORDS = 30
 _MAX_WORD_CHARS = 200
 _MAX_SESSIONS_IN_QUERY = 200
 _ROLES = ("user", "assistant")
-# The block that the prompt puts after each message; nothing that a person writes can look like it.
-_RUNTIME_CONTEXT = "[Runtime Context — metadata only"
+# What the prompt puts after each message; nothing that a person writes can look like it.
+_NOT_SAID = re.compile(r"\[(?:Runtime Context — metadata only|Requested skill “)")
 
 # Scripts that write words without spaces: each letter becomes a word, and a word a sequence of them.
 _UNSPACED = (
@@ -60,14 +61,15 @@ class SqlHistorySearch:
 
 
 def text_of(row: Message) -> str:
-    """Return what a row says to people: without runtime context, '' when it says nothing."""
+    """Return what a row says to people: without skills and runtime context, '' when it says nothing."""
     if row.get("role") not in _ROLES:
         return ""
     content: Any = row.get("content")
     if isinstance(content, list):
-        content = "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "text"]
+        content = "\n".join(str(block.get("text", "")) for block in blocks)
     text = str(content or "")
-    return (text.partition(_RUNTIME_CONTEXT)[0] if row["role"] == "user" else text).strip()
+    return (_NOT_SAID.split(text, maxsplit=1)[0] if row["role"] == "user" else text).strip()
 
 
 def _unread(conn: sqlite3.Connection, lane: str) -> tuple[int, int] | None:
@@ -89,12 +91,14 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
         return  # another search was faster
     session_id, known = unread
     rows = conn.execute(
-        "SELECT id, body FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?", (session_id, known, PORTION)
+        "SELECT id, CAST(body AS BLOB) FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
+        (session_id, known, PORTION),
     )
     said: list[tuple[int, str, str]] = []
     last = chars = 0
     for last, body in rows:
-        if text := text_of(orjson.loads(body))[:MAX_INDEXED_CHARS]:
+        row = decoded(body)
+        if row is not None and (text := text_of(row)[:MAX_INDEXED_CHARS]):
             said.append((last, f"s{session_id}", _spaced(text)))
             chars += len(text)
         if chars >= PORTION_CHARS:

@@ -160,7 +160,12 @@ class Rig:
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
         self.room = ToolRoom(
-            setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
+            setup.tools_config,
+            workspace=workspace,
+            data_dir=setup.folder,
+            clock=self.clock,
+            limits=limits,
+            skill_paths=setup.config().skills.paths,
         )
         self.models = ModelShelf(
             Model(
@@ -200,7 +205,7 @@ class Rig:
             )
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
-        self.tool_context = agent.tool_context
+        self.tool_context, self.skills = agent.tool_context, agent.skills
         for tool in setup.tools:
             self.registry.register(tool)
 
