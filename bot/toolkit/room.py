@@ -38,7 +38,7 @@ class ToolRoom:
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
     ) -> None:
-        self.files = ChatFiles(workspace, config.files)
+        self.files = ChatFiles(workspace, config.files, memories=data_dir / "memory")
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()
