@@ -157,9 +157,6 @@ class History(Protocol):
 class Summaries(Protocol):
     """Summaries of what is older than the replayed rows of a session."""
 
-    async def uncovered_bytes(self, session_id: int) -> int:
-        """Return the size of the rows that no summary covers, in characters of JSON."""
-
     async def uncovered(self, session_id: int) -> Uncovered:
         """Return the rows that no summary covers, without those from the first row of a running turn on."""
 

@@ -48,6 +48,7 @@ def prune(conn: sqlite3.Connection, older_than_us: int) -> int:
     ).rowcount
     removed += conn.execute(
         "DELETE FROM lanes WHERE turn_id IS NULL"
-        " AND (key GLOB 'job:*' OR key GLOB 'sub:*' OR key GLOB 'mem:*' OR key GLOB 'now:*') AND key NOT IN (SELECT lane FROM inbox) AND key NOT IN (SELECT lane FROM sessions)"
+        " AND (key GLOB 'job:*' OR key GLOB 'sub:*' OR key GLOB 'mem:*' OR key GLOB 'now:*')"
+        " AND key NOT IN (SELECT lane FROM inbox) AND key NOT IN (SELECT lane FROM sessions)"
     ).rowcount
     return removed

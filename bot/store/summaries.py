@@ -18,19 +18,6 @@ class SqlSummaries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def uncovered_bytes(self, session_id: int) -> int:
-        """See `Summaries.uncovered_bytes`."""
-
-        def work(conn: sqlite3.Connection) -> int:
-            row = conn.execute(
-                "SELECT total(length(body)) FROM history WHERE session_id = ?"
-                " AND id > (SELECT summary_upto FROM sessions WHERE id = ?)",
-                (session_id, session_id),
-            ).fetchone()
-            return int(row[0])
-
-        return await self._database.read(work)
-
     async def uncovered(self, session_id: int) -> Uncovered:
         """See `Summaries.uncovered`."""
 
