@@ -132,6 +132,9 @@ class Steps(Protocol):
     async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
         """Run `work` and store its result in one durable transaction; a call with a result returns that."""
 
+    async def result_of(self, turn: Turn, call_id: str) -> CallResult | None:
+        """Return the result that a call (a command's too) has already, or None."""
+
     async def take_answer(
         self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
     ) -> CallResult | None:

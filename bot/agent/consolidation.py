@@ -47,7 +47,8 @@ _PORTION_MIN_CHARS = 2_000
 
 _log = get_logger(__name__)
 
-Saver = Callable[[NewSummary], Coroutine[Any, Any, bool]]
+Saver = Callable[[NewSummary, int], Coroutine[Any, Any, bool]]
+"""Commits the last summary of a consolidation, with the number of messages summarised; False as `Summaries.save`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class Consolidator:
             if cut is None:
                 return
             plan = self._plan(uncovered, starts, cut, model)
-            await self._write(uncovered, plan, turn, model, self._summaries.save)
+            await self._write(uncovered, plan, turn, model)
             _log.info("conversation summarised", session=session_id, messages=plan.messages)
             self._failures.pop(session_id, None)
         except (SummaryFailed, ProviderError, StoreError) as exc:
@@ -188,7 +189,9 @@ class Consolidator:
     def _text(self, rows: Sequence[HistoryRow]) -> str:
         return "\n".join(line for row in rows if (line := line_of(row, self._zone)))
 
-    async def _write(self, uncovered: Uncovered, plan: _Plan, turn: Turn, model: Model, save: Saver) -> None:
+    async def _write(
+        self, uncovered: Uncovered, plan: _Plan, turn: Turn, model: Model, save: Saver | None = None
+    ) -> None:
         """Read the portions into the summary one after the other, committing wherever a turn ends.
 
         Raises:
@@ -206,7 +209,8 @@ class Consolidator:
             fault_point("summarised")
             new = NewSummary(session_id=uncovered.session_id, text=text, upto=last, replaces_upto=upto)
             is_last = number == len(plan.portions)
-            if not await (save if is_last else self._summaries.save)(new):
+            saved = await (save(new, plan.messages) if is_last and save is not None else self._summaries.save(new))
+            if not saved:
                 raise SummaryFailed("another summary was committed meanwhile")
             upto = last
 

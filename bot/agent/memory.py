@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
@@ -85,19 +87,13 @@ class MemoryFiles:
             slot.replace(text.encode("utf-8", "replace"), mode=FILE_MODE)
 
     def remove(self, home: MemoryHome) -> None:
-        """Delete a memory's files, with whatever else lies in its folder.
+        """Delete a memory's folder with all that lies in it.
 
         Raises:
-            PathRefused: one of them cannot be removed.
+            OSError: something of it cannot be removed.
         """
-        view = self._view_of(home)
-        try:
-            entries, _ = view.scandir(limit=10_000)
-        except PathMissing:
-            return
-        for entry in entries:
-            with view.slot(entry.name) as slot:
-                slot.unlink()
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._view_of(home).root)
 
     def close_up(self, home: MemoryHome) -> None:
         """See to it that nobody but the owner of the process reads a file that a run has made."""

@@ -38,9 +38,7 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrog
 class ChatFiles:
     """Gives each request its view of the workspace."""
 
-    def __init__(
-        self, workspace: Path, config: FilesSection | None = None, *, memories: Path | None = None
-    ) -> None:
+    def __init__(self, workspace: Path, config: FilesSection | None = None, *, memories: Path | None = None) -> None:
         config = config or FilesSection()
         self._workspace = workspace
         self._memories = memories

@@ -192,6 +192,8 @@ class Rig:
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
         self.tool_context = agent.tool_context
+        self.consolidator, self.memory_book = agent.consolidator, agent.memory_book
+        self.scheduler.system_jobs = agent.system_jobs()
         for tool in setup.tools:
             self.registry.register(tool)
 
