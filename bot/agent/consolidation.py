@@ -24,7 +24,6 @@ from bot.agent.transcript import line_of, portions
 from bot.clock import US_PER_S, Clock
 from bot.conversation import HistoryRow, NewSummary, Uncovered
 from bot.errors import ProviderError, StoreError
-from bot.faults import fault_point
 from bot.interfaces import ModelReply, Summaries
 from bot.log import get_logger
 from bot.records import Turn
@@ -206,7 +205,6 @@ class Consolidator:
                 continue
             if not text:
                 raise SummaryFailed("there is nothing to summarise")
-            fault_point("summarised")
             new = NewSummary(session_id=uncovered.session_id, text=text, upto=last, replaces_upto=upto)
             is_last = number == len(plan.portions)
             saved = await (save(new, plan.messages) if is_last and save is not None else self._summaries.save(new))
