@@ -13,6 +13,7 @@ from bot.agent.commands import CommandContext, CommandGroup, Commands
 from bot.agent.consolidation import Consolidator
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor
+from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
 from bot.agent.memory import MemoryFiles
@@ -23,6 +24,9 @@ from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
+from bot.agent.skill_commands import SkillCommands
+from bot.agent.skills import SkillLibrary
+from bot.agent.voice import Voice, VoiceCommands
 from bot.bus import MessageBus
 from bot.clock import Clock
 from bot.config import Config
@@ -30,6 +34,8 @@ from bot.interfaces import Channel, FiringComposer, Signal, Store
 from bot.jobs import JobDesk
 from bot.messages import InboundMessage
 from bot.scheduler import SystemJob
+from bot.security.sandbox import path_folders
+from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
@@ -51,6 +57,7 @@ class AgentBase:
     channels: Mapping[str, Channel]
     room: ToolRoom
     models: ModelShelf
+    sound: Sound
     on_end: TurnEnded
     request_restart: Callable[[], None]
     started_us: int
@@ -64,6 +71,7 @@ class Agent:
     def __init__(self, base: AgentBase) -> None:
         self._base = base
         self._loader = ToolLoader(disabled=base.config.tools.main.disabled)
+        self.skills = self._build_skills()
         self.tool_context = self._build_tool_context()
         self.registry = self._load_tools()
         self.runner = self._build_runner()
@@ -91,6 +99,16 @@ class Agent:
             delivers_jobs=base.delivers,
             sections=self._loader.default_sections()
             | {name: model for name, model in config.plugins.items() if "." not in name},
+        )
+
+    def _build_skills(self) -> SkillLibrary:
+        config = self._base.config
+        return SkillLibrary(
+            config.bot.workspace,
+            self._base.clock,
+            paths=config.skills.paths,
+            disabled=config.skills.disabled,
+            program_path=path_folders(config.tools.exec),
         )
 
     def _load_tools(self) -> ToolRegistry:
@@ -162,6 +180,10 @@ class Agent:
                 name=config.bot.name,
                 workspace=config.bot.workspace,
                 format_hints={name: channel.format_hint for name, channel in base.channels.items()},
+                skills=self.skills,
+                view_of=base.room.files.view,
+                memory=self.memory_files,
+                memory_limit_chars=config.memory.max_chars,
             ),
             endings=EndingWriter(read_order=self._read_order),
             consolidator=self.consolidator,
@@ -173,6 +195,8 @@ class Agent:
                 zone=config.bot.timezone,
                 time_limit_s=config.limits.subagent_timeout_s,
             ),
+            listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
+            voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
             channels=base.channels,
             settings=LoopSettings(
                 limits=config.limits,
@@ -203,6 +227,8 @@ class Agent:
         base = self._base
         return (
             MemoryCommands(base.store, base.models, self.memory_book, self.consolidator, section=base.config.memory),
+            VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
+            SkillCommands(self.skills, base.room.files.view),
         )
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:

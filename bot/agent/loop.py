@@ -16,12 +16,15 @@ from bot.agent.commands import Commands
 from bot.agent.consolidation import Consolidator
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
+from bot.agent.hearing import Listener
 from bot.agent.memory_runs import RUN_CHAT_TYPE, RUN_ROLE, MemoryKeeper
 from bot.agent.models import Model
 from bot.agent.presence import Presence
-from bot.agent.prompt import ContextBuilder
+from bot.agent.prompt import ContextBuilder, TurnPrompt
 from bot.agent.runner import AgentRunner
 from bot.agent.runs import RunOutcome, RunSpec
+from bot.agent.user_row import user_row
+from bot.agent.voice import Voice
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
@@ -88,6 +91,8 @@ class AgentLoop:
         endings: EndingWriter,
         consolidator: Consolidator,
         memory: MemoryKeeper,
+        listener: Listener,
+        voice: Voice,
         channels: Mapping[str, Channel],
         settings: LoopSettings,
         on_end: TurnEnded,
@@ -101,6 +106,8 @@ class AgentLoop:
         self._endings = endings
         self._consolidator = consolidator
         self._memory = memory
+        self._listener = listener
+        self._voice = voice
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._settings = settings
@@ -281,6 +288,7 @@ class AgentLoop:
         else:
             ending = self._endings.answered(outcome, request)
         ending = await self._goals.settle(ending, outcome, request)
+        ending = await self._voice.added_to(ending)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
         self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
@@ -302,13 +310,15 @@ class AgentLoop:
         model = self._model_of(turn)
         window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
-        fresh = [] if turn.has_rows else self._user_rows(turn, request)
+        turn = await self._listener.heard(turn, request)
+        prompt = await self._builder.for_turn(request, window.past)
+        fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
         spec = RunSpec(
             request=request,
-            system=self._builder.system_prompt(request, window.past),
+            system=prompt.system,
             history=window.rows,
             fresh=fresh,
-            compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
+            compose=lambda item: self._user_row(item, request, prompt),
             tools=self._tools_for(request),
             model=model,
             on_text=presence.show if presence.shows_drafts else None,
@@ -317,9 +327,15 @@ class AgentLoop:
         )
         return await self._runner.run(turn, spec)
 
-    def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
-        now_us, late = self._clock.now_us(), len(turn.messages) > 1
-        return [self._builder.user_row(item, request, now_us=now_us, late=late) for item in turn.messages]
+    def _user_rows(self, turn: Turn, request: RequestContext, prompt: TurnPrompt) -> list[Message]:
+        late = len(turn.messages) > 1
+        return [self._user_row(item, request, prompt, late=late) for item in turn.messages]
+
+    def _user_row(
+        self, item: QueuedMessage, request: RequestContext, prompt: TurnPrompt, *, late: bool = False
+    ) -> Message:
+        now_us = self._clock.now_us()
+        return user_row(item, request, now_us=now_us, late=late, skills=prompt.skills, shared=prompt.shared)
 
     async def _completed(self, item: QueuedMessage) -> QueuedMessage:
         """Return the message with its files on disk, and with the job whose reminder it answers."""

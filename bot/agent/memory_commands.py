@@ -70,7 +70,7 @@ class MemoryCommands:
         model = self._consolidator.fitted(self._models.default)
         if not model.provider.needs_network:
             return CommandResult(text=say(language, "compact.offline"))
-        if (known := await self._store.steps.result_of(turn, _CALL_ID)) is not None:
+        if (known := await self._store.steps.recall(turn, _CALL_ID)) is not None:
             return CommandResult(text=known.text)  # a crash came between the summary and its answer
 
         async def save(summary: NewSummary, count: int) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,12 +39,21 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrog
 class ChatFiles:
     """Gives each request its view of the workspace."""
 
-    def __init__(self, workspace: Path, config: FilesSection | None = None, *, memories: Path | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        config: FilesSection | None = None,
+        *,
+        skills: Sequence[Path] = (),
+        memories: Path | None = None,
+    ) -> None:
+        """`skills` are folders of skills outside of the workspace, which every chat may read; `memories` no chat."""
         config = config or FilesSection()
+        self.skills = tuple(Path(os.path.normpath(folder)) for folder in skills)
         self._workspace = workspace
         self._memories = memories
         writable = [Path(os.path.normpath(folder)) for folder in config.extra_write]
-        readable = [Path(os.path.normpath(folder)) for folder in config.extra_read]
+        readable = [Path(os.path.normpath(folder)) for folder in (*config.extra_read, *self.skills)]
         # A folder that stands in both lists may be changed.
         depths: dict[Path, int | None] = dict.fromkeys(readable) | dict.fromkeys(writable, 0)
         self._extra = tuple(Root(name=str(path), path=path, writable_depth=depth) for path, depth in depths.items())
@@ -52,7 +62,7 @@ class ChatFiles:
         """Return the view of the request's chat; creates nothing.
 
         The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
-        along are the other chats' files to be seen. The further folders of `[tools.files]` are in every view.
+        along are the other chats' files to be seen. Every view has the folders of `[tools.files]` and of skills.
         A memory run sees the folder of the memory it keeps, and nothing else.
         """
         if request.scope == "memory":
@@ -68,7 +78,8 @@ class ChatFiles:
         """
         if self._memories is None:
             raise PathRefused("no memory is kept here")
-        return WorkspaceView(root=self._memories / home.folder, shared=None)
+        root = self._memories / home.folder
+        return WorkspaceView(root=root, shared=root, alone=True)
 
     def view_of_folder(self, name: str, all_chats: bool) -> WorkspaceView:
         """Return the view of the chat whose folder has this name (`WorkspaceView.root`), for work without a request."""

@@ -18,7 +18,7 @@ from bot.interfaces import ModelReply, ModelRequest
 from bot.messages import Address, Usage
 from bot.records import HistoryQuery
 from tests.support.engine import AnsweringProvider, Rig, again, calls, last_user, rig, said
-from tests.support.recorders import FarModel, whole
+from tests.support.recorders import Answer, FarModel, whole
 from tests.support.strict_provider import violations
 from tests.support.tools import MadeTool
 
@@ -43,7 +43,7 @@ async def past(engine: Rig, chat: str = "c1") -> SessionPast:
     def work(conn: Any) -> Any:
         return conn.execute("SELECT session_id FROM lanes WHERE key = ?", (key,)).fetchone()[0]
 
-    session_id = await engine.store._database.read(work)  # type: ignore[attr-defined]
+    session_id = await engine.store._database.read(work)
     return (await engine.store.history.window(session_id, limit_tokens=100_000)).past
 
 
@@ -56,7 +56,7 @@ async def refuses(_: ModelRequest) -> ModelReply:
     raise ProviderError(ProviderErrorKind.SERVER, "500")
 
 
-FAILURES = {
+FAILURES: dict[str, Answer] = {
     "500": refuses,
     "empty": lambda _: said(""),
     "timeout": hangs,
@@ -193,13 +193,13 @@ async def test_a_running_turn_is_left_alone(tmp_path: Path) -> None:
     async with rig(tmp_path, model, sessions=SMALL) as engine:
         for number in range(5):
             await engine.asks(f"{number} short")
-        turn_id = await engine.store._database.read(  # type: ignore[attr-defined]
+        turn_id = await engine.store._database.read(
             lambda conn: conn.execute("SELECT max(turn_id) FROM history").fetchone()[0]
         )
-        await engine.store._database.write(  # type: ignore[attr-defined]
+        await engine.store._database.write(
             lambda conn: conn.execute("UPDATE turns SET state = 'running' WHERE id = ?", (turn_id,)).close()
         )
-        session_id = await engine.store._database.read(  # type: ignore[attr-defined]
+        session_id = await engine.store._database.read(
             lambda conn: conn.execute("SELECT max(session_id) FROM history").fetchone()[0]
         )
         uncovered = await engine.store.summaries.uncovered(session_id)

@@ -39,7 +39,8 @@ async def test_memory_shows_the_file_and_every_change_is_a_version(tmp_path: Pat
         assert (await engine.asks("/memory show 1")).endswith(":\n\n- likes tea")
         assert (await engine.asks("/memory restore 1")).startswith("What I remember is now as in version 1.")
         assert path.read_text() == "- likes tea"
-        assert "3: " in (log := await engine.asks("/memory log"))
+        log = await engine.asks("/memory log")
+        assert "\n3: " in log
         assert "back to 1" in log
 
 

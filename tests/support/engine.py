@@ -27,6 +27,7 @@ from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
 from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, Quote, ToolCall
 from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
+from bot.sound import build_sound
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
 from bot.toolkit.room import ToolRoom
@@ -156,7 +157,12 @@ class Rig:
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
         self.room = ToolRoom(
-            setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
+            setup.tools_config,
+            workspace=workspace,
+            data_dir=setup.folder,
+            clock=self.clock,
+            limits=limits,
+            skill_paths=setup.config().skills.paths,
         )
         self.models = ModelShelf(
             Model(
@@ -172,6 +178,7 @@ class Rig:
                 ),
             )
         )
+        self.sound = build_sound(setup.config(), self.clock)
         agent = Agent(
             AgentBase(
                 config=setup.config(),
@@ -184,6 +191,7 @@ class Rig:
                 channels=self.channels,
                 room=self.room,
                 models=self.models,
+                sound=self.sound,
                 on_end=self._on_end,
                 request_restart=self._restart,
                 started_us=self.clock.now_us(),
@@ -191,7 +199,7 @@ class Rig:
             )
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
-        self.tool_context = agent.tool_context
+        self.tool_context, self.skills = agent.tool_context, agent.skills
         self.consolidator, self.memory_book = agent.consolidator, agent.memory_book
         self.scheduler.system_jobs = agent.system_jobs()
         for tool in setup.tools:
@@ -230,6 +238,7 @@ class Rig:
         await self.stop_loop()
         await self._end("delivery")
         await self.room.close()
+        await self.sound.close()
         await self.store.close()
 
     async def stop_loop(self) -> None:
@@ -252,6 +261,7 @@ class Rig:
             await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.room.close()
+        await self.sound.close()
 
     async def die(self) -> None:
         """Crash from inside of a tool or a model call, which never returns."""
