@@ -189,7 +189,7 @@ class Agent:
             consolidator=self.consolidator,
             memory=MemoryKeeper(
                 self.runner,
-                base.store.memory,
+                base.store,
                 self.memory_book,
                 max_chars=config.memory.max_chars,
                 zone=config.bot.timezone,

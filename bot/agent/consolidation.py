@@ -50,6 +50,10 @@ Saver = Callable[[NewSummary, int], Coroutine[Any, Any, bool]]
 """Commits the last summary of a consolidation, with the number of messages summarised; False as `Summaries.save`."""
 
 
+_CutOf = Callable[[Uncovered, Sequence[int]], int | None]
+"""Chooses, of the places where a conversation may be cut, the first row to keep; None to leave it as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """What is to be summarised: the text of the rows in portions, and how many messages people see in them."""
@@ -111,10 +115,9 @@ class Consolidator:
         if (task := self._tasks.get(turn.session_id)) is not None:
             await asyncio.wait([task])
         uncovered = await self._summaries.uncovered(turn.session_id)
-        starts = _turn_starts(uncovered)
-        if len(starts) < KEPT_TURNS:
+        plan = await asyncio.to_thread(self._plan, uncovered, _cut_by_turns, model)
+        if plan is None:
             return 0
-        plan = self._plan(uncovered, starts, starts[-KEPT_TURNS], model)
         await self._write(uncovered, plan, turn, model, save)
         self._failures.pop(turn.session_id, None)
         return plan.messages
@@ -139,11 +142,9 @@ class Consolidator:
         session_id = turn.session_id
         try:
             uncovered = await self._summaries.uncovered(session_id)
-            starts = _turn_starts(uncovered)
-            cut = self._cut(uncovered, starts)
-            if cut is None:
+            plan = await asyncio.to_thread(self._plan, uncovered, self._cut_by_tokens, model)
+            if plan is None:
                 return
-            plan = self._plan(uncovered, starts, cut, model)
             await self._write(uncovered, plan, turn, model)
             _log.info("conversation summarised", session=session_id, messages=plan.messages)
             self._failures.pop(session_id, None)
@@ -161,7 +162,7 @@ class Consolidator:
             self._failures.popitem(last=False)
         _log.warning("conversation not summarised, its messages stay", session=session_id, error=why, wait_s=wait_s)
 
-    def _cut(self, uncovered: Uncovered, starts: Sequence[int]) -> int | None:
+    def _cut_by_tokens(self, uncovered: Uncovered, starts: Sequence[int]) -> int | None:
         """Return the first row to keep: enough goes that the rest fills its share; None while all may stay."""
         tokens = [estimate_message(row.message) for row in uncovered.rows]
         left = sum(tokens)
@@ -173,7 +174,12 @@ class Consolidator:
                 return start
         return starts[-1]
 
-    def _plan(self, uncovered: Uncovered, starts: Sequence[int], cut: int, model: Model) -> _Plan:
+    def _plan(self, uncovered: Uncovered, cut_of: _CutOf, model: Model) -> _Plan | None:
+        """Return what is to be done about a conversation, None for nothing; takes long for very many rows."""
+        starts = _turn_starts(uncovered)
+        cut = cut_of(uncovered, starts)
+        if cut is None:
+            return None
         old = uncovered.rows[:cut]
         turns = [old[a:b] for a, b in pairwise((0, *(start for start in starts if start < cut), cut))]
         room_tokens = min(model.limits.input_tokens // 2, _PORTION_TOKENS)
@@ -240,3 +246,8 @@ def _turn_starts(uncovered: Uncovered) -> list[int]:
             starts.append(index)
         end = max(end, last_of[row.turn_id])
     return starts
+
+
+def _cut_by_turns(_uncovered: Uncovered, starts: Sequence[int]) -> int | None:
+    """Return where the newest turns begin."""
+    return starts[-KEPT_TURNS] if len(starts) >= KEPT_TURNS else None

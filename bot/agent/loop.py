@@ -256,7 +256,8 @@ class AgentLoop:
             await self._finish(turn, self._memory.given_up(turn, ending) if turn.origin is Origin.MEMORY else ending)
             return
         if turn.origin is Origin.MEMORY:
-            await self._remember(turn, request)
+            tools, model = self._tools_for(request), self._model_of(turn)
+            await self._finish(turn, await self._memory.run(turn, request, tools, model))
             return
         if turn.origin is Origin.GOAL and (refusal := self._goals.refusal(turn, request)) is not None:
             await self._finish(turn, refusal)
@@ -292,15 +293,6 @@ class AgentLoop:
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
         self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
-
-    async def _remember(self, turn: Turn, request: RequestContext) -> None:
-        """Run a memory run, to which the rows of earlier turns are nothing."""
-        model = self._model_of(turn)
-        rows: list[Message] = []
-        if turn.has_rows:
-            window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
-            rows = window.rows
-        await self._finish(turn, await self._memory.run(turn, request, rows, self._tools_for(request), model))
 
     def _model_of(self, turn: Turn) -> Model:  # noqa: ARG002 - presets come with /model
         return self._consolidator.fitted(self._runner.parts.models.default)

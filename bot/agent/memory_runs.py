@@ -7,8 +7,9 @@ neither loses nor repeats them. Without a model, or with `[memory] enabled = fal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from bot.access.policy import AccessPolicy
@@ -19,8 +20,9 @@ from bot.agent.runs import RunOutcome, RunSpec, StopReason
 from bot.agent.transcript import line_of
 from bot.clock import Clock
 from bot.config import MemorySection
+from bot.conversation import HistoryRow
 from bot.errors import DutifulError
-from bot.interfaces import Memory, Store, Topic
+from bot.interfaces import Store, Topic
 from bot.log import get_logger
 from bot.memories import HomeKind, MemoryDue, MemoryHome, MemoryStep
 from bot.messages import ChatType, Role
@@ -122,19 +124,18 @@ class MemoryKeeper:
     """Carries out a run."""
 
     def __init__(
-        self, runner: AgentRunner, memory: Memory, book: MemoryBook, *, max_chars: int, zone: str, time_limit_s: float
+        self, runner: AgentRunner, store: Store, book: MemoryBook, *, max_chars: int, zone: str, time_limit_s: float
     ) -> None:
         self._runner = runner
-        self._memory = memory
+        self._history = store.history
+        self._memory = store.memory
         self._book = book
         self._max_chars = max_chars
         self._zone = ZoneInfo(zone)
         self._time_limit_s = time_limit_s
 
-    async def run(
-        self, turn: Turn, request: RequestContext, history: list[Message], tools: frozenset[str], model: Model
-    ) -> Ending:
-        """Return the ending of a run's turn. `history` are the rows it has already, if a crash cut it short.
+    async def run(self, turn: Turn, request: RequestContext, tools: frozenset[str], model: Model) -> Ending:
+        """Return the ending of a run's turn, begun or resumed.
 
         Raises:
             StoreError: it cannot be recorded.
@@ -146,9 +147,13 @@ class MemoryKeeper:
             reading = await self._reading(home, after, upto, model)
             if not reading.text:
                 return Ending(state=TurnState.DONE, memory=_step(reading, None))
-            if not turn.has_rows:  # else the run itself may have changed it
+            rows: list[Message] = []
+            if turn.has_rows:  # the run itself may have changed the file already
+                rows = (await self._history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)).rows
+            else:
                 await self._look(home)
-            outcome = await self._runner.run(turn, self._spec(request, reading, history, tools, model))
+            spec = await asyncio.to_thread(self._spec, request, reading, rows, tools, model)
+            outcome = await self._runner.run(turn, spec)
             return await self._ending(outcome, reading)
 
     @staticmethod
@@ -170,19 +175,25 @@ class MemoryKeeper:
         limit_chars = max(_READ_MIN_CHARS, min(READ_CHARS, model.limits.input_tokens // _INPUT_SHARE))
         rows = await self._memory.rows(home, after=after, upto=upto, limit=READ_ROWS)
         last = upto if len(rows) < READ_ROWS else rows[-1].id
+        return await asyncio.to_thread(
+            self._first_of, rows, _Reading(home=home, text="", after=after, upto=last), limit_chars
+        )
+
+    def _first_of(self, rows: Sequence[HistoryRow], all_of_it: _Reading, limit_chars: int) -> _Reading:
+        """Return as much of what there is to read as has room, whole messages but for one that is longer than that."""
         lines: list[str] = []
-        read_to, left = after, limit_chars
+        read_to, left = all_of_it.after, limit_chars
         for row in rows:
             line = line_of(row, self._zone) if row.text else ""
             if line and len(line) > left:
                 if lines:
-                    return _Reading(home=home, text="\n".join(lines), after=after, upto=read_to)
+                    return replace(all_of_it, text="\n".join(lines), upto=read_to)
                 line = line[:left]
             if line:
                 lines.append(line)
                 left -= len(line) + 1
             read_to = row.id
-        return _Reading(home=home, text="\n".join(lines), after=after, upto=last)
+        return replace(all_of_it, text="\n".join(lines))
 
     def _spec(
         self,
@@ -222,7 +233,7 @@ class MemoryKeeper:
             body = None
         if not is_well:
             _log.warning("memory run failed, it is tried again next time", home=reading.home.key, error=problem)
-            reading = _Reading(home=reading.home, text="", after=reading.after, upto=reading.after)
+            reading = replace(reading, upto=reading.after)
         return Ending(
             state=TurnState.DONE if is_well else TurnState.FAILED,
             rows=tuple(outcome.rows),
