@@ -217,8 +217,10 @@ async def test_one_conversation_is_summarised_once_at_a_time_and_few_at_once(tmp
         await engine.until(lambda: len(model.summaries) == AT_ONCE)
         await engine.asks("more", chat="c1")
         assert len(model.summaries) == AT_ONCE
-        await asyncio.wait_for(engine.stop_loop(), 5)  # ends them; nothing waits for a model that hangs
-        await asyncio.wait_for(engine.consolidator.settled(), 5)
+        async with asyncio.timeout(5) as limit:
+            await engine.stop_loop()  # ends them; nothing waits for a model that hangs
+            await engine.consolidator.settled()
+        assert not limit.expired()
 
 
 async def test_without_network_nothing_is_summarised_and_the_tail_is_cut(tmp_path: Path) -> None:

@@ -188,6 +188,20 @@ async def test_a_run_that_fails_reads_the_same_rows_the_next_night(tmp_path: Pat
         assert "remember the river" in whole(model.memories[-1])
 
 
+async def test_a_run_that_meets_a_bug_tells_nobody(tmp_path: Path) -> None:
+    def breaks(_: ModelRequest) -> ModelReply:
+        raise RuntimeError("a bug")
+
+    model = FarModel(memory=breaks)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        await engine.asks("hello")
+        await night(engine)
+        assert len(model.memories) == 1
+        assert engine.channel.texts("c1") == ["heard hello"]
+        assert await mark(engine, ANN) == 0
+
+
 async def test_what_is_due_while_the_process_is_down_runs_once_at_the_next_start(tmp_path: Path) -> None:
     model = FarModel()
     async with rig(tmp_path, model) as engine:
@@ -210,12 +224,14 @@ async def test_a_groups_words_feed_the_groups_memory_whoever_wrote_them(tmp_path
         await engine.asks("we meet on Monday", chat="g1", chat_type=ChatType.GROUP)
         await engine.asks("fine", sender=OTHER, chat="g1", thread="7", chat_type=ChatType.GROUP)
         await engine.asks("my door code is 4711", sender=OTHER, chat="c2")
+        await engine.asks("we play chess", sender=OTHER, chat="g2", chat_type=ChatType.GROUP)
         await night(engine)
         assert file_of(engine, GROUP).read_text() == "- meets on Monday"
         assert not file_of(engine, ANN).exists()
         (about_group,) = [item for item in model.memories if "we meet on Monday" in whole(item)][:1]
         assert f"user {OTHER}: fine" in whole(about_group)
         assert "4711" not in whole(about_group)
+        assert "chess" not in whole(about_group)
 
 
 async def test_without_a_model_or_switched_off_nothing_happens(tmp_path: Path) -> None:
