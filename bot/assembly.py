@@ -20,6 +20,7 @@ from bot.agent.memory import MemoryFiles
 from bot.agent.memory_book import MemoryBook
 from bot.agent.memory_commands import MemoryCommands
 from bot.agent.memory_runs import MemoryKeeper, MemorySchedule
+from bot.agent.model_commands import ModelCommands
 from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -227,6 +228,7 @@ class Agent:
         base = self._base
         return (
             MemoryCommands(base.store, base.models, self.memory_book, self.consolidator, section=base.config.memory),
+            ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
             SkillCommands(self.skills, base.room.files.view),
         )

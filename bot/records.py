@@ -141,6 +141,7 @@ class Turn:
     draft_id: str = ""
     goal: Goal | None = None  # the session's goal under way, as it was when the turn was claimed
     shares_memory: bool = False  # its sender lets groups know what their memory marks as shared
+    model: str = ""  # the preset it runs with from its beginning to its end; "" is the default model
 
     @property
     def address(self) -> Address:
@@ -235,6 +236,7 @@ class NewJob:
     name: str = ""
     max_runs: int | None = None
     catch_up: bool = True
+    model: str = ""  # the preset of a task's turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +259,7 @@ class Job:
     catch_up: bool
     last_state: str = ""
     last_error: str = ""
+    model: str = ""  # the preset of a task's turns; "": what its chat has chosen by then
 
     @property
     def title(self) -> str:

@@ -166,7 +166,7 @@ class Commands:
             "status",
             version=__version__,
             uptime=_duration((context.clock.now_us() - context.started_us) // US_PER_S),
-            model=context.models.default.model,
+            model=context.models.get(await context.store.settings.chosen_model(request.address)).model,
             messages=await context.store.history.count(request.address),
             running=context.control.running(),
             queued=status.inbox_queued,

@@ -219,8 +219,9 @@ class Consolidator:
             upto = last
 
     async def _summary(self, before: str, portion: str, turn: Turn, model: Model) -> str:
-        async def charge(_model: Model, reply: ModelReply) -> None:
-            await self._summaries.charge(turn.id, reply.usage)
+        async def charge(reply: ModelReply) -> None:
+            cost_micros = model.cost_micros(reply.usage, reply.model)
+            await self._summaries.charge(turn.id, replace(reply.usage, cost_micros=cost_micros))
 
         try:
             async with asyncio.timeout(self._call_limit_s):

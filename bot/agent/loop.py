@@ -294,8 +294,8 @@ class AgentLoop:
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
         self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
 
-    def _model_of(self, turn: Turn) -> Model:  # noqa: ARG002 - presets come with /model
-        return self._consolidator.fitted(self._runner.parts.models.default)
+    def _model_of(self, turn: Turn) -> Model:
+        return self._consolidator.fitted(self._runner.parts.models.get(turn.model))
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits

@@ -67,7 +67,7 @@ class MemoryCommands:
 
     async def _compact(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         language = request.language
-        model = self._consolidator.fitted(self._models.default)
+        model = self._consolidator.fitted(self._models.get(turn.model))
         if not model.provider.needs_network:
             return CommandResult(text=say(language, "compact.offline"))
         if (known := await self._store.steps.recall(turn, _CALL_ID)) is not None:

@@ -55,7 +55,7 @@ class SummaryFailed(DutifulError):
     """There is no summary that could be used; the text says why, for the log."""
 
 
-Charge = Callable[[Model, ModelReply], Awaitable[None]]
+Charge = Callable[[ModelReply], Awaitable[None]]
 """Takes note of what a reply cost, be it of use or not."""
 
 
@@ -83,9 +83,16 @@ def _request(before: str, portion: str) -> str:
 
 async def _ask(model: Model, charge: Charge, request: str) -> str:
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": request}]
-    reply = await model.provider.complete(ModelRequest(messages=messages, max_output_tokens=model.max_output_tokens))
-    await charge(model, reply)
+    reply = await model.provider.complete(
+        ModelRequest(messages=messages, max_output_tokens=model.max_output_tokens),
+        _unseen,  # streamed all the same: only so a long reply that goes on differs from one that stalls
+    )
+    await charge(reply)
     return _usable(reply)
+
+
+def _unseen(_text: str) -> None:
+    """Show a growing text to nobody."""
 
 
 def _usable(reply: ModelReply) -> str:

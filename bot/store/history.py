@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
 from bot.conversation import Session, SessionPast, SessionWindow
 from bot.messages import Address
 from bot.store.database import Database
+from bot.store.replay import ReplayedRows
 
 RECENT_SESSIONS = 5
 """Earlier conversations that a turn is told of."""
-
-_BYTES_PER_TOKEN = 6
-"""Upper bound of JSON bytes a token of history takes, so that a window never holds less than asked for."""
 
 SESSION_COLUMNS = "id, lane, title, created_us, used_us, archived_us, summary"
 
@@ -37,25 +33,17 @@ class SqlHistory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._replayed = ReplayedRows()
 
     async def window(self, session_id: int, *, limit_tokens: int) -> SessionWindow:
         """See `History.window`."""
 
-        def work(conn: sqlite3.Connection) -> tuple[list[str], SessionPast]:
+        def work(conn: sqlite3.Connection) -> SessionWindow:
             past, upto = _past(conn, session_id)
-            left = limit_tokens * _BYTES_PER_TOKEN
-            bodies: list[str] = []
-            for (body,) in conn.execute(
-                "SELECT body FROM history WHERE session_id = ? AND id > ? ORDER BY id DESC", (session_id, upto)
-            ):
-                bodies.append(body)
-                left -= len(body)
-                if left < 0:
-                    break
-            return bodies[::-1], past
+            rows = self._replayed.read(conn, session_id, after_id=upto, limit_tokens=limit_tokens)
+            return SessionWindow(rows=rows, past=past)
 
-        bodies, past = await self._database.read(work)
-        return SessionWindow(rows=[orjson.loads(body) for body in bodies], past=past)
+        return await self._database.read(work)
 
     async def count(self, address: Address) -> int:
         """See `History.count`."""
@@ -63,7 +51,8 @@ class SqlHistory:
         def work(conn: sqlite3.Connection) -> int:
             row = conn.execute(
                 "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"
-                " AND json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''",
+                " AND CASE WHEN json_valid(body) THEN json_extract(body, '$.role') != 'tool'"
+                " AND json_extract(body, '$.content') != '' END",
                 (address.key,),
             ).fetchone()
             return int(row[0])

@@ -52,6 +52,7 @@ def insert_job(conn: sqlite3.Connection, new: NewJob, *, now_us: int, limit_per_
         runs=0,
         max_runs=new.max_runs,
         catch_up=new.catch_up,
+        model=new.model,
     )
     marks = ",".join("?" * len(job_values(job)))
     conn.execute(f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({marks})", job_values(job))  # noqa: S608

@@ -46,11 +46,13 @@ class SqlOverview:
 
         def work(conn: sqlite3.Connection) -> Usage:
             row = conn.execute(
-                "SELECT total(input_tokens), total(output_tokens) FROM turns WHERE ended_us >= ? AND session_id IN"
+                "SELECT total(input_tokens), total(output_tokens), total(cached_tokens), total(cost_micros)"
+                " FROM turns WHERE ended_us >= ? AND session_id IN"
                 " (SELECT id FROM sessions WHERE lane = ?)",
                 (since_us, address.key),
             ).fetchone()
-            return Usage(input_tokens=int(row[0]), output_tokens=int(row[1]))
+            given, made, cached, cost = map(int, row)
+            return Usage(input_tokens=given, output_tokens=made, cached_tokens=cached, cost_micros=cost)
 
         return await self._database.read(work)
 

@@ -10,6 +10,7 @@ from bot.conversation import HistoryRow, NewSummary, Uncovered
 from bot.messages import Usage, clean_text
 from bot.store.database import Database
 from bot.store.history_search import text_of
+from bot.store.turns import add_usage
 
 
 class SqlSummaries:
@@ -46,12 +47,7 @@ class SqlSummaries:
 
     async def charge(self, turn_id: int, usage: Usage) -> None:
         """See `Summaries.charge`."""
-        await self._database.write(
-            lambda conn: conn.execute(
-                "UPDATE turns SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ? WHERE id = ?",
-                (usage.input_tokens, usage.output_tokens, turn_id),
-            ).close()
-        )
+        await self._database.write(lambda conn: add_usage(conn, turn_id, usage))
 
 
 def save_summary(conn: sqlite3.Connection, summary: NewSummary) -> bool:

@@ -181,9 +181,9 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "找不到模型,需要所有者检查 [llm] 的 model 和 base_url。",
     ),
     "fail.context_length": (
-        "This conversation no longer fits the model. Start a new one with /new.",
-        "Diese Unterhaltung passt nicht mehr in das Modell. Beginne mit /new eine neue.",
-        "对话内容已超过模型上限。请用 /new 开始新的对话。",
+        "This conversation no longer fits the model. Shorten it with /compact, or start a new one with /new.",
+        "Diese Unterhaltung passt nicht mehr in das Modell. Kürze sie mit /compact oder beginne mit /new eine neue.",
+        "对话内容已超过模型上限。请用 /compact 压缩对话,或用 /new 开始新的对话。",
     ),
     "fail.content_filter": (
         "The model provider declined to answer this.",
@@ -259,6 +259,16 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Too many messages are waiting; I could not take this one. Please send it again later.",
         "Es warten zu viele Nachrichten; diese konnte ich nicht annehmen. Bitte schick sie später noch einmal.",
         "排队的消息太多,暂时无法接收。请稍后再发送。",
+    ),
+    "answer.cut": (
+        "(The answer is longer than the model may write at once; this is where it stopped. Say “continue” for more.)",
+        "(Die Antwort ist länger, als das Modell auf einmal schreiben darf; hier endet sie. Schreib „weiter“ für mehr.)",
+        "(回答超出了模型一次可写的长度,到此中断。发送“继续”可接着写。)",
+    ),
+    "answer.filtered": (
+        "(The provider's content filter broke off this answer.)",
+        "(Der Inhaltsfilter des Anbieters hat diese Antwort abgebrochen.)",
+        "(此回答被模型服务的内容过滤器中断。)",
     ),
     "stand_in": (
         "(The model cannot be reached; I handled this myself.)",

@@ -221,10 +221,10 @@ async def test_a_groups_words_feed_the_groups_memory_whoever_wrote_them(tmp_path
     model = FarModel(memory=writes("- meets on Monday"))
     async with rig(tmp_path, model) as engine:
         await begin(engine)
+        await engine.asks("we play chess", sender=OTHER, chat="g2", chat_type=ChatType.GROUP)
         await engine.asks("we meet on Monday", chat="g1", chat_type=ChatType.GROUP)
         await engine.asks("fine", sender=OTHER, chat="g1", thread="7", chat_type=ChatType.GROUP)
         await engine.asks("my door code is 4711", sender=OTHER, chat="c2")
-        await engine.asks("we play chess", sender=OTHER, chat="g2", chat_type=ChatType.GROUP)
         await night(engine)
         assert file_of(engine, GROUP).read_text() == "- meets on Monday"
         assert not file_of(engine, ANN).exists()
