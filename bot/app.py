@@ -120,6 +120,7 @@ class Engine:
             )
         )
         self.registry, self.loop = agent.registry, agent.loop
+        self.scheduler.system_jobs = agent.system_jobs()
         self.watch = Watch(
             config=config,
             channels=self.channels,

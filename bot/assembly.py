@@ -10,11 +10,16 @@ from dataclasses import dataclass
 
 from bot.access.policy import AccessPolicy
 from bot.agent.commands import CommandContext, CommandGroup, Commands
+from bot.agent.consolidation import Consolidator
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor
 from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.memory import MemoryFiles
+from bot.agent.memory_book import MemoryBook
+from bot.agent.memory_commands import MemoryCommands
+from bot.agent.memory_runs import MemoryKeeper, MemorySchedule
 from bot.agent.model_commands import ModelCommands
 from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
@@ -29,6 +34,7 @@ from bot.config import Config
 from bot.interfaces import Channel, FiringComposer, Signal, Store
 from bot.jobs import JobDesk
 from bot.messages import InboundMessage
+from bot.scheduler import SystemJob
 from bot.security.sandbox import path_folders
 from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
@@ -70,6 +76,8 @@ class Agent:
         self.tool_context = self._build_tool_context()
         self.registry = self._load_tools()
         self.runner = self._build_runner()
+        self.memory_files, self.memory_book = self._build_memory()
+        self.consolidator = self._build_consolidator()
         self.loop = self._build_loop()
         self.loop.commands = Commands(self._command_context(), self._command_groups())
 
@@ -127,6 +135,40 @@ class Agent:
             )
         )
 
+    def _build_memory(self) -> tuple[MemoryFiles, MemoryBook]:
+        section = self._base.config.memory
+        view_of = self._base.room.files.memory_view
+        files = MemoryFiles(view_of, max_chars=section.max_chars, enabled=section.enabled)
+        book = MemoryBook(files, self._base.store.memory)
+        self._base.bus.before_migration = book.move_chat
+        return files, book
+
+    def _build_consolidator(self) -> Consolidator:
+        base, config = self._base, self._base.config
+        return Consolidator(
+            base.store.summaries,
+            base.clock,
+            replay_tokens=config.sessions.replay_tokens,
+            zone=config.bot.timezone,
+            call_limit_s=config.limits.call_total_s,
+        )
+
+    def system_jobs(self) -> tuple[SystemJob, ...]:
+        """Return the work of the agent's own that the scheduler starts; none without a model."""
+        base, section = self._base, self._base.config.memory
+        if not (section.enabled and base.delivers and base.models.default.provider.needs_network):
+            return ()
+        schedule = MemorySchedule(
+            base.store,
+            base.clock,
+            base.policy,
+            section=section,
+            zone=base.config.bot.timezone,
+            ring=base.bus.ring,
+            channels=base.owned,
+        )
+        return (schedule,)
+
     def _build_loop(self) -> AgentLoop:
         base, config = self._base, self._base.config
         return AgentLoop(
@@ -141,9 +183,19 @@ class Agent:
                 format_hints={name: channel.format_hint for name, channel in base.channels.items()},
                 skills=self.skills,
                 view_of=base.room.files.view,
+                memory=self.memory_files,
                 memory_limit_chars=config.memory.max_chars,
             ),
             endings=EndingWriter(read_order=self._read_order),
+            consolidator=self.consolidator,
+            memory=MemoryKeeper(
+                self.runner,
+                base.store,
+                self.memory_book,
+                max_chars=config.memory.max_chars,
+                zone=config.bot.timezone,
+                time_limit_s=config.limits.subagent_timeout_s,
+            ),
             listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
             voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
             channels=base.channels,
@@ -152,7 +204,6 @@ class Agent:
                 default_zone=config.bot.timezone,
                 language=config.bot.language,
                 catch_up_max_age_h=config.jobs.catch_up_max_age_h,
-                replay_tokens=config.sessions.replay_tokens,
                 channels=base.owned,
             ),
             on_end=base.on_end,
@@ -176,6 +227,7 @@ class Agent:
     def _command_groups(self) -> tuple[CommandGroup, ...]:
         base = self._base
         return (
+            MemoryCommands(base.store, base.models, self.memory_book, self.consolidator, section=base.config.memory),
             ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
             SkillCommands(self.skills, base.room.files.view),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from bot.access.policy import AccessPolicy
@@ -53,6 +53,10 @@ class LocalSignal:
         return True
 
 
+ChatMoved = Callable[[str, str, str], Awaitable[None]]
+"""Takes (channel, old chat id, new chat id); called again if the move was cut short, and must not raise."""
+
+
 class MessageBus:
     """Publishes into the store and hands out what waits there. Implements `Intake` for the channels.
 
@@ -71,6 +75,7 @@ class MessageBus:
         self._bot_chains: Counter[Address] = Counter()  # chats in which only bots spoke lately
         self._inbound_empty = False
         self._outbound_due_us: int | None = 0  # look at once: rows may be left from before
+        self.before_migration: ChatMoved | None = None  # set by whoever keeps more of a chat than rows
 
     async def publish_inbound(self, message: InboundMessage) -> Acceptance:
         """See `Intake.publish_inbound`. Strangers, and bots among themselves, are refused with one log line."""
@@ -117,6 +122,8 @@ class MessageBus:
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
         """See `Intake.migrate_chat`."""
         _log.info("chat migrated", channel=channel, old=old_chat_id, new=new_chat_id)
+        if self.before_migration is not None:
+            await self.before_migration(channel, old_chat_id, new_chat_id)
         await self._store.outbox.migrate_chat(channel, old_chat_id, new_chat_id)
         self._signal.notify(Topic.OUTBOUND)
 

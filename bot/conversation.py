@@ -52,3 +52,39 @@ class MemoryVersion:
     at_us: int
     reason: str
     body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRow:
+    """A stored row of a conversation. `text` is what it says to people, without what the system added to it."""
+
+    id: int
+    turn_id: int
+    message: Message
+    text: str
+    at_us: int
+    sender_id: str = ""  # who wrote it, of a person's row, where that is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncovered:
+    """The rows of a conversation that no summary covers and no running turn needs, oldest first.
+
+    `summary` is what covers the rows up to `upto`. `running` are rows of turns under way, which are not among `rows`.
+    """
+
+    session_id: int
+    summary: str
+    upto: int
+    rows: tuple[HistoryRow, ...]
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSummary:
+    """A summary of a conversation's rows up to `upto`, to take the place of the one that ended at `replaces_upto`."""
+
+    session_id: int
+    text: str
+    upto: int
+    replaces_upto: int

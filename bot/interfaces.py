@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.conversation import SessionWindow
+from bot.conversation import HistoryRow, MemoryVersion, NewSummary, SessionWindow, Uncovered
+from bot.memories import MemoryDue, MemoryHome
 from bot.messages import (
     Address,
     Attachment,
@@ -164,6 +165,53 @@ class History(Protocol):
 
         Calls of tools and their results do not count: nobody in the chat saw them.
         """
+
+
+class Summaries(Protocol):
+    """Summaries of what is older than the replayed rows of a session."""
+
+    async def uncovered(self, session_id: int) -> Uncovered:
+        """Return the rows that no summary covers, without those from the first row of a running turn on."""
+
+    async def save(self, summary: NewSummary) -> bool:
+        """Commit text and position together, durably; False when the one it replaces is not there any more."""
+
+    async def charge(self, turn_id: int, usage: Usage) -> None:
+        """Count what a summary cost to the turn that gave rise to it."""
+
+
+class Memory(Protocol):
+    """What long-term memory keeps beside its files."""
+
+    async def planned_us(self) -> int:
+        """Return when runs were last planned; now, from now on, if never."""
+
+    async def due(self, channels: Collection[str] | None = None) -> list[MemoryDue]:
+        """Return the homes in whose conversations something was said since they were last read."""
+
+    async def plan(self, due: Sequence[MemoryDue], *, due_us: int) -> int:
+        """Queue a run for each home that has none under way, and note the time, in one durable transaction.
+
+        A home and due time get one run, ever. Returns how many were queued.
+        """
+
+    async def rows(self, home: MemoryHome, *, after: int, upto: int, limit: int) -> list[HistoryRow]:
+        """Return what was said where a home's memory comes from, oldest first, of rows after `after` up to `upto`."""
+
+    async def mark(self, home: MemoryHome) -> int:
+        """Return the last row that was read for a home."""
+
+    async def keep(self, home: MemoryHome, body: str, *, reason: str) -> bool:
+        """Keep what a memory says as its newest version; False when that says the same already."""
+
+    async def versions(self, home: MemoryHome, *, limit: int) -> list[MemoryVersion]:
+        """Return the newest versions, newest first."""
+
+    async def version(self, home: MemoryHome, version_id: int) -> MemoryVersion | None:
+        """Return one version of exactly this home, or None."""
+
+    async def forget(self, home: MemoryHome) -> None:
+        """Delete all versions, durably; what was said until now will not be read for this memory again."""
 
 
 class HistorySearch(Protocol):
@@ -333,6 +381,9 @@ class Unit(Protocol):
     def put_note(self, session_id: int, key: str, value: str | None) -> None:
         """Keep a note of a conversation; None forgets it."""
 
+    def save_summary(self, summary: NewSummary) -> bool:
+        """See `Summaries.save`."""
+
 
 class People(Protocol):
     """What people told the bot about themselves, by platform id."""
@@ -420,6 +471,8 @@ class Store(Protocol):
     steps: Steps
     history: History
     history_search: HistorySearch
+    summaries: Summaries
+    memory: Memory
     outbox: Outbox
     jobs: Jobs
     people: People

@@ -22,6 +22,7 @@ class Origin(StrEnum):
     APPROVAL = "approval"  # an owner answered an approval request
     HOOK = "hook"  # an outside system called a webhook
     GOAL = "goal"  # a sustained goal goes on
+    MEMORY = "memory"  # what was said is read for long-term memory
 
 
 class ChatType(StrEnum):

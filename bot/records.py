@@ -11,6 +11,7 @@ from enum import StrEnum
 from textwrap import shorten
 from typing import Any
 
+from bot.memories import MemoryStep
 from bot.messages import Address, ChatType, InboundMessage, Origin, OutboundMessage, ToolCall, Usage
 from bot.schedule import Schedule
 
@@ -139,6 +140,7 @@ class Turn:
     zone: str = ""  # the sender's own time zone; empty: the configured default
     draft_id: str = ""
     goal: Goal | None = None  # the session's goal under way, as it was when the turn was claimed
+    shares_memory: bool = False  # its sender lets groups know what their memory marks as shared
     model: str = ""  # the preset it runs with from its beginning to its end; "" is the default model
 
     @property
@@ -198,6 +200,7 @@ class Ending:
     subagent_id: str = ""
     subagent_state: SubagentState | None = None
     goal: GoalStep | None = None
+    memory: MemoryStep | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

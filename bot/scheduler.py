@@ -8,8 +8,9 @@ one transaction turns all of it into runs, messages and next due times. What a s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from bot.clock import US_PER_S, Clock
@@ -71,8 +72,17 @@ def _when(job: Job, instant_us: int, language: str) -> str:
     return local_text(instant_us, ZoneInfo(job.schedule.zone), language)
 
 
+class SystemJob(Protocol):
+    """Work of the bot's own that comes due by the clock, beside people's jobs."""
+
+    async def fire_due(self) -> int | None:
+        """Do what is due now; return the instant at which something is due next, None for never."""
+
+
 class Scheduler:
     """The alarm clock of one process. `channels` limits it to jobs of some channels, None means all."""
+
+    system_jobs: Sequence[SystemJob] = ()  # set by the roof before it runs
 
     def __init__(
         self,
@@ -101,7 +111,7 @@ class Scheduler:
         alarm.start()
         try:
             while True:
-                wake_us = await self._fire_due()
+                wake_us = min([await self._fire_due(), *await self._fire_system_jobs()])
                 alarm.add_job(
                     self._signal.notify,
                     # By the machine's clock, since that is what the alarm goes by; what is due goes by ours.
@@ -133,3 +143,13 @@ class Scheduler:
             except StoreUnavailable as exc:
                 _log.error("jobs cannot be fired now", error=str(exc))
                 await asyncio.sleep(_RETRY_S)
+
+    async def _fire_system_jobs(self) -> list[int]:
+        """Fire what is due of the bot's own work and return when to look again, in microseconds."""
+        wake: list[int | None] = []
+        for job in self.system_jobs:
+            try:
+                wake.append(await job.fire_due())
+            except StoreUnavailable as exc:  # people's jobs must not wait for it: it is tried with the next look
+                _log.error("own work cannot be started now", error=str(exc))
+        return [due_us for due_us in wake if due_us is not None]

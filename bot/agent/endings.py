@@ -175,6 +175,8 @@ class EndingWriter:
         rows: Sequence[Message] = (),
     ) -> Ending:
         meta = turn.meta
+        if turn.origin is Origin.MEMORY:  # nobody asked for it, so nobody is told
+            return Ending(state=state, rows=tuple(rows), error=error)
         if _is_subagent(turn):
             subagent_state = SubagentState.INTERRUPTED if state is TurnState.DEAD else SubagentState.FAILED
             return self._subagent_ending(turn, subagent_state, text, rows=rows)

@@ -13,9 +13,12 @@ from typing import Protocol
 
 from bot.access.policy import AccessPolicy
 from bot.agent.commands import Commands
+from bot.agent.consolidation import Consolidator
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
 from bot.agent.hearing import Listener
+from bot.agent.memory_runs import RUN_CHAT_TYPE, RUN_ROLE, MemoryKeeper
+from bot.agent.models import Model
 from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder, TurnPrompt
 from bot.agent.runner import AgentRunner
@@ -53,7 +56,6 @@ class LoopSettings:
     default_zone: str
     language: str
     catch_up_max_age_h: float
-    replay_tokens: int
     channels: Collection[str] | None = None  # None: turns of all channels
 
 
@@ -87,6 +89,8 @@ class AgentLoop:
         runner: AgentRunner,
         builder: ContextBuilder,
         endings: EndingWriter,
+        consolidator: Consolidator,
+        memory: MemoryKeeper,
         listener: Listener,
         voice: Voice,
         channels: Mapping[str, Channel],
@@ -100,6 +104,8 @@ class AgentLoop:
         self._runner = runner
         self._builder = builder
         self._endings = endings
+        self._consolidator = consolidator
+        self._memory = memory
         self._listener = listener
         self._voice = voice
         self._goals = GoalKeeper(store, clock, policy)
@@ -117,10 +123,10 @@ class AgentLoop:
     # --- control
 
     def stop(self, address: Address) -> bool:
-        """See `TurnControl.stop`: everything at work for the address ends, except commands beside it."""
+        """See `TurnControl.stop`: everything at work for the address ends but commands and memory runs beside it."""
         stopped = False
         for running in self._running.values():
-            if running.ended or running.turn.lane.startswith("now:"):
+            if running.ended or running.turn.lane.startswith("now:") or running.turn.origin is Origin.MEMORY:
                 continue
             if running.turn.address == address:
                 running.stopped = True
@@ -157,6 +163,7 @@ class AgentLoop:
                 await self._drain()
                 raise
             finally:
+                await self._consolidator.close()
                 renewal.cancel()
 
     def _room(self) -> int:
@@ -245,7 +252,12 @@ class AgentLoop:
         request = self._request(turn)
         if turn.attempt > MAX_ATTEMPTS:
             _log.error("turn buried", attempts=turn.attempt - 1)
-            await self._finish(turn, self._endings.dead(turn, request, attempts=turn.attempt - 1))
+            ending = self._endings.dead(turn, request, attempts=turn.attempt - 1)
+            await self._finish(turn, self._memory.given_up(turn, ending) if turn.origin is Origin.MEMORY else ending)
+            return
+        if turn.origin is Origin.MEMORY:
+            tools, model = self._tools_for(request), self._model_of(turn)
+            await self._finish(turn, await self._memory.run(turn, request, tools, model))
             return
         if turn.origin is Origin.GOAL and (refusal := self._goals.refusal(turn, request)) is not None:
             await self._finish(turn, refusal)
@@ -279,10 +291,16 @@ class AgentLoop:
         ending = await self._goals.settle(ending, outcome, request)
         ending = await self._voice.added_to(ending)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
+        estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
+        self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
+
+    def _model_of(self, turn: Turn) -> Model:
+        return self._consolidator.fitted(self._runner.parts.models.get(turn.model))
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits
-        window = await self._store.history.window(turn.session_id, limit_tokens=self._settings.replay_tokens)
+        model = self._model_of(turn)
+        window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
         turn = await self._listener.heard(turn, request)
         prompt = await self._builder.for_turn(request, window.past)
@@ -294,7 +312,7 @@ class AgentLoop:
             fresh=fresh,
             compose=lambda item: self._user_row(item, request, prompt),
             tools=self._tools_for(request),
-            model=self._runner.parts.models.get(turn.model),
+            model=model,
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
             is_spent=self._goals.is_spent,
@@ -362,12 +380,14 @@ class AgentLoop:
 
     def _request(self, turn: Turn) -> RequestContext:
         message = turn.messages[0].message
+        is_own = turn.origin is Origin.MEMORY  # the bot's own work, by nobody's rights
+        role = RUN_ROLE if is_own else self._policy.role_of(turn.address.channel, message.sender_id)
         return RequestContext(
             turn=turn,
             address=turn.address,
-            chat_type=message.chat_type,
+            chat_type=RUN_CHAT_TYPE if is_own else message.chat_type,
             sender_id=message.sender_id,
-            role=self._policy.role_of(turn.address.channel, message.sender_id),
+            role=role,
             zone=turn.zone or self._settings.default_zone,
             language=self._settings.language,
             message_id=message.message_id,
@@ -402,4 +422,6 @@ class AgentLoop:
 
 
 def _scope(message: InboundMessage) -> str:
+    if message.origin is Origin.MEMORY:
+        return "memory"
     return "subagent" if message.origin is Origin.SUBAGENT and "outcome" not in message.meta else "core"

@@ -169,7 +169,8 @@ def is_bindable(folder: Path) -> bool:
 
 def _chat(view: WorkspaceView) -> list[str]:
     options = ["--bind", str(view.root), str(view.root)]
-    options += ["--ro-bind", str(view.shared), str(view.root / "shared")]
+    if not view.alone:
+        options += ["--ro-bind", str(view.shared), str(view.root / "shared")]
     if view.all_chats:
         options += ["--ro-bind", str(view.root.parent), str(view.root / "chats")]
     return options

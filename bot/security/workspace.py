@@ -116,6 +116,8 @@ def _escape(char: str) -> str:
 class WorkspaceView:
     """The files one chat may see: its `root`, `shared` to read, with `all_chats` its siblings' roots, and `extra`.
 
+    One that is `alone` has nothing but its root, which need not be a chat's.
+
     The folders of `extra` never lead into the workspace, however they are placed: within it its own rules hold.
     """
 
@@ -123,6 +125,7 @@ class WorkspaceView:
     shared: Path
     all_chats: bool = False
     extra: tuple[Root, ...] = ()
+    alone: bool = False
 
     @classmethod
     def of(cls, workspace: Path, key: str, *, all_chats: bool = False, extra: Sequence[Root] = ()) -> WorkspaceView:
@@ -138,7 +141,7 @@ class WorkspaceView:
             OSError: the disk is full or read-only.
         """
         self.workspace.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        for folder in (self.root.parent, self.shared, self.root):
+        for folder in (self.root.parent, *(() if self.alone else (self.shared,)), self.root):
             try:
                 folder.mkdir(mode=_FOLDER_MODE)
             except FileExistsError:
@@ -304,6 +307,8 @@ class WorkspaceView:
 
     def _named_roots(self) -> dict[str, Root]:
         """Return the names at the top of this view that stand for other roots."""
+        if self.alone:
+            return {}
         roots = {_SHARED: Root(name=_SHARED, path=self.shared, writable_depth=None)}
         if self.all_chats:
             # The folders of the chats may be changed by an owner, the folder that holds them may not.

@@ -2,7 +2,7 @@
 
 What a chat said stays: conversations have a retention of their own. What goes is bookkeeping: answered inbox
 rows, sent outbox rows, ended turns with their calls, finished jobs with their runs, goals that are over, and the
-lanes and rows of single runs and subagents.
+lanes and rows of single runs, memory runs and subagents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OLD_ROWS = {
     "subagents": "ended_us < ?",
     "goals": "ended_us < ?",
 }
-_SIDE_LANES = "(lane GLOB 'job:*' OR lane GLOB 'sub:*')"
+_SIDE_LANES = "(lane GLOB 'job:*' OR lane GLOB 'sub:*' OR lane GLOB 'mem:*')"
 
 
 def prune(conn: sqlite3.Connection, older_than_us: int) -> int:
@@ -47,7 +47,8 @@ def prune(conn: sqlite3.Connection, older_than_us: int) -> int:
         (older_than_us,),
     ).rowcount
     removed += conn.execute(
-        "DELETE FROM lanes WHERE turn_id IS NULL AND (key GLOB 'job:*' OR key GLOB 'sub:*' OR key GLOB 'now:*')"
+        "DELETE FROM lanes WHERE turn_id IS NULL"
+        " AND (key GLOB 'job:*' OR key GLOB 'sub:*' OR key GLOB 'mem:*' OR key GLOB 'now:*')"
         " AND key NOT IN (SELECT lane FROM inbox) AND key NOT IN (SELECT lane FROM sessions)"
     ).rowcount
     return removed

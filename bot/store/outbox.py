@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
+from bot.memories import HomeKind, MemoryHome
 from bot.messages import Address, OutboundMessage, clean_text
 from bot.records import OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
 from bot.store.database import Database
 from bot.store.goals import pause_goals
+from bot.store.memory import migrate_memory
 
 SEND_LEASE_US = 300 * US_PER_S
 """A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
@@ -229,6 +231,11 @@ def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) ->
         conn.execute("UPDATE OR IGNORE lanes SET key = ?, chat_id = ? WHERE key = ?", (moved, new, lane))
         for table, column in (("inbox", "lane"), ("sessions", "lane"), ("subagents", "parent_lane")):
             conn.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (moved, lane))  # noqa: S608
+    migrate_memory(
+        conn,
+        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=old),
+        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=new),
+    )
     keys = conn.execute(
         "SELECT DISTINCT order_key FROM outbox WHERE channel = ? AND chat_id = ?", (channel, new)
     ).fetchall()

@@ -28,6 +28,7 @@ class SqlOverview:
             return StoreStatus(
                 sessions=count(
                     "sessions WHERE archived_us IS NULL AND lane NOT GLOB 'job:*' AND lane NOT GLOB 'sub:*'"
+                    " AND lane NOT GLOB 'mem:*'"
                 ),
                 inbox_queued=count("inbox WHERE state = 'queued'"),
                 turns_running=count("lanes WHERE turn_id IS NOT NULL"),

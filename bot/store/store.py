@@ -14,12 +14,14 @@ from bot.interfaces import (
     HistorySearch,
     Inbox,
     Jobs,
+    Memory,
     Outbox,
     Overview,
     People,
     Settings,
     Steps,
     Subagents,
+    Summaries,
     Turns,
 )
 from bot.messages import new_id
@@ -29,12 +31,14 @@ from bot.store.history import SqlHistory
 from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
+from bot.store.memory import SqlMemory
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlPeople
 from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents
+from bot.store.summaries import SqlSummaries
 from bot.store.turns import SqlTurns
 
 
@@ -48,6 +52,8 @@ class SqlStore:
         self.steps: Steps = SqlSteps(database, clock)
         self.history: History = SqlHistory(database)
         self.history_search: HistorySearch = SqlHistorySearch(database)
+        self.summaries: Summaries = SqlSummaries(database)
+        self.memory: Memory = SqlMemory(database, clock)
         self.outbox: Outbox = SqlOutbox(database, clock)
         self.jobs: Jobs = SqlJobs(database, clock)
         self.people: People = SqlPeople(database)

@@ -13,6 +13,7 @@ from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
 from bot.store.database import Database
 from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
+from bot.store.memory import end_memory_run
 from bot.store.outbox import insert_outbound
 from bot.store.settings import chosen_model
 
@@ -165,7 +166,7 @@ class SqlTurns:
             "UPDATE inbox SET state = 'claimed', turn_id = ? WHERE id = ?",
             [(turn_id, item.id) for item in messages],
         )
-        zone = _zone_of(conn, messages[0])
+        zone, shares_memory = _settings_of(conn, messages[0])
         return Turn(
             id=turn_id,
             lane=lane,
@@ -176,6 +177,7 @@ class SqlTurns:
             step=0,
             messages=messages,
             zone=zone,
+            shares_memory=shares_memory,
             goal=current_goal(conn, session_id),
             model=model,
         )
@@ -214,7 +216,7 @@ class SqlTurns:
         if run_id := messages[0].message.meta.get("run_id"):
             conn.execute("UPDATE runs SET state = 'interrupted', interrupted = interrupted + 1 WHERE id = ?", (run_id,))
         has_rows = conn.execute("SELECT 1 FROM history WHERE turn_id = ? LIMIT 1", (turn_id,)).fetchone() is not None
-        zone = _zone_of(conn, messages[0])
+        zone, shares_memory = _settings_of(conn, messages[0])
         return Turn(
             id=turn_id,
             lane=lane,
@@ -226,6 +228,7 @@ class SqlTurns:
             messages=messages,
             has_rows=has_rows,
             zone=zone,
+            shares_memory=shares_memory,
             draft_id=draft_id,
             goal=current_goal(conn, session_id),
             model=model,
@@ -311,12 +314,13 @@ def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str
     return [lane for lane, _ in rows]
 
 
-def _zone_of(conn: sqlite3.Connection, item: QueuedMessage) -> str:
+def _settings_of(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, bool]:
+    """Return the sender's time zone, and whether they share what is remembered of them."""
     row: Row | None = conn.execute(
-        "SELECT zone FROM people WHERE channel = ? AND user_id = ?",
+        "SELECT zone, shares_memory FROM people WHERE channel = ? AND user_id = ?",
         (item.message.address.channel, item.message.sender_id),
     ).fetchone()
-    return "" if row is None else str(row[0])
+    return ("", False) if row is None else (str(row[0]), bool(row[1]))
 
 
 def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> None:
@@ -351,6 +355,8 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         )
     if ending.goal is not None:
         advance_goal(conn, ending.goal, now_us=now)
+    if ending.memory is not None:
+        end_memory_run(conn, ending.memory, now_us=now)
     if ending.state is TurnState.STOPPED:
         stop_goal(conn, turn.session_id, now_us=now)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from bot.conversation import NewSummary
 from bot.interfaces import FiringComposer
 from bot.messages import Address, InboundMessage, OutboundMessage
 from bot.records import Goal, Job, NewJob, Subagent
@@ -13,6 +14,7 @@ from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, updat
 from bot.store.outbox import insert_outbound
 from bot.store.settings import notes_of, put_note, put_setting
 from bot.store.subagents import insert_subagent, running_subagents, withdraw_subagents
+from bot.store.summaries import save_summary
 
 
 class SqlUnit:
@@ -95,3 +97,7 @@ class SqlUnit:
     def put_note(self, session_id: int, key: str, value: str | None) -> None:
         """See `Unit.put_note`."""
         put_note(self._conn, session_id, key, value)
+
+    def save_summary(self, summary: NewSummary) -> bool:
+        """See `Unit.save_summary`."""
+        return save_summary(self._conn, summary)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.config import FilesSection
+from bot.memories import MemoryHome
 from bot.messages import ChatType, Role
 from bot.security.workspace import (
     FileTooLarge,
@@ -38,11 +39,19 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrog
 class ChatFiles:
     """Gives each request its view of the workspace."""
 
-    def __init__(self, workspace: Path, config: FilesSection | None = None, *, skills: Sequence[Path] = ()) -> None:
-        """`skills` are folders of skills outside of the workspace, which every chat may read."""
+    def __init__(
+        self,
+        workspace: Path,
+        config: FilesSection | None = None,
+        *,
+        skills: Sequence[Path] = (),
+        memories: Path | None = None,
+    ) -> None:
+        """`skills` are folders of skills outside of the workspace, which every chat may read; `memories` no chat."""
         config = config or FilesSection()
         self.skills = tuple(Path(os.path.normpath(folder)) for folder in skills)
         self._workspace = workspace
+        self._memories = memories
         writable = [Path(os.path.normpath(folder)) for folder in config.extra_write]
         readable = [Path(os.path.normpath(folder)) for folder in (*config.extra_read, *self.skills)]
         # A folder that stands in both lists may be changed.
@@ -54,9 +63,23 @@ class ChatFiles:
 
         The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
         along are the other chats' files to be seen. Every view has the folders of `[tools.files]` and of skills.
+        A memory run sees the folder of the memory it keeps, and nothing else.
         """
+        if request.scope == "memory":
+            return self.memory_view(MemoryHome.parse(str(request.turn.meta["home"])))
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
         return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)
+
+    def memory_view(self, home: MemoryHome) -> WorkspaceView:
+        """Return the view of the folder of a person's or a chat's memory; creates nothing.
+
+        Raises:
+            PathRefused: there are no memories here.
+        """
+        if self._memories is None:
+            raise PathRefused("no memory is kept here")
+        root = self._memories / home.folder
+        return WorkspaceView(root=root, shared=root, alone=True)
 
     def view_of_folder(self, name: str, all_chats: bool) -> WorkspaceView:
         """Return the view of the chat whose folder has this name (`WorkspaceView.root`), for work without a request."""

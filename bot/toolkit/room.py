@@ -41,7 +41,7 @@ class ToolRoom:
         resolver: Resolver | None = None,
         skill_paths: Sequence[Path] = (),
     ) -> None:
-        self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS))
+        self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS), memories=data_dir / "memory")
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()

@@ -61,7 +61,7 @@ class SearchHistoryTool(Tool):
     not an error. Errors: a query without a word, a date that is none.
     """
 
-    _scopes = frozenset({"core", "subagent", "memory"})
+    _scopes = frozenset({"core", "subagent"})
     risk = Risk.READ
     replay = Replay.SAFE
 

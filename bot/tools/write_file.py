@@ -54,7 +54,7 @@ class WriteFileTool(Tool):
     refused: a path outside of the chat's files or in shared/, a device, pipe or socket.
     """
 
-    _scopes = frozenset({"core", "subagent"})
+    _scopes = frozenset({"core", "subagent", "memory"})
     risk = Risk.WRITE
     replay = Replay.ONCE
 
