@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.conversation import SessionWindow
+from bot.conversation import Session, SessionPage, SessionState, SessionWindow
 from bot.messages import (
     Address,
     Attachment,
@@ -151,6 +151,19 @@ class History(Protocol):
 
         Calls of tools and their results do not count: nobody in the chat saw them.
         """
+
+
+class Sessions(Protocol):
+    """Conversations of an address, the current one and those that `/new` archived. They change by `Unit` and endings."""
+
+    async def page(self, address: Address, *, limit: int, offset: int = 0) -> SessionPage:
+        """Return a part of the list of exactly this address, the one begun last first.
+
+        Archived ones in which nothing was said are left out.
+        """
+
+    async def state(self, address: Address) -> SessionState:
+        """Return how the current conversation of an address stands; one without rows where there is none yet."""
 
 
 class HistorySearch(Protocol):
@@ -302,11 +315,23 @@ class Unit(Protocol):
     def current_goal(self, session_id: int) -> Goal | None:
         """See `Goals.current`."""
 
+    def goals_of(self, address: Address) -> list[Goal]:
+        """Return the goals under way in all conversations of an address."""
+
     def add_goal(self, goal: Goal) -> None:
         """Store a new goal as opened by this turn in its present step; its session must have none under way."""
 
     def save_goal(self, goal: Goal) -> None:
         """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""
+
+    def find_session(self, address: Address, *, number: int = 0, session_id: int = 0) -> Session | None:
+        """Return a conversation of exactly this address by its number in `Sessions.page` or by its id, or None."""
+
+    def switch_session(self, address: Address, session_id: int) -> bool:
+        """Let the address go on with one of its conversations, and archive the current one; False if it has none such.
+
+        Goals of the one that is left are the caller's affair.
+        """
 
     def put_setting(self, key: str, value: int | None) -> None:
         """Keep a setting for the whole process; None forgets it."""
@@ -375,7 +400,7 @@ class Overview(Protocol):
         """Return counts and the newest dead letters."""
 
     async def usage(self, address: Address, *, since_us: int) -> Usage:
-        """Return the tokens that the turns of a chat (and thread) used since then."""
+        """Return what turns of a chat (and thread) used that ended since then, its tasks and subagents included."""
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
@@ -394,6 +419,7 @@ class Store(Protocol):
     turns: Turns
     steps: Steps
     history: History
+    sessions: Sessions
     history_search: HistorySearch
     outbox: Outbox
     jobs: Jobs

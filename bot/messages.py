@@ -176,17 +176,30 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call, as the provider reported them."""
+    """Tokens of one model call, as the provider reported them, and what they cost.
+
+    `cached_tokens` are part of the input; `cost_micros` are millionths of the currency that prices are given in.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cost_micros: int = 0
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            cost_micros=self.cost_micros - other.cost_micros,
+        )
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
         )
 
 

@@ -16,6 +16,9 @@ RECENT_SESSIONS = 5
 _BYTES_PER_TOKEN = 6
 """Upper bound of JSON bytes a token of history takes, so that a window never holds less than asked for."""
 
+SAID = "json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''"
+"""Condition on rows: what people and the bot wrote. Calls of tools and their results nobody in the chat saw."""
+
 SESSION_COLUMNS = "id, lane, title, created_us, used_us, archived_us, summary"
 
 
@@ -62,8 +65,8 @@ class SqlHistory:
 
         def work(conn: sqlite3.Connection) -> int:
             row = conn.execute(
-                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"
-                " AND json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''",
+                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"  # noqa: S608
+                f" AND {SAID}",
                 (address.key,),
             ).fetchone()
             return int(row[0])

@@ -45,11 +45,15 @@ class SqlOverview:
 
         def work(conn: sqlite3.Connection) -> Usage:
             row = conn.execute(
-                "SELECT total(input_tokens), total(output_tokens) FROM turns WHERE ended_us >= ? AND session_id IN"
-                " (SELECT id FROM sessions WHERE lane = ?)",
-                (since_us, address.key),
+                "SELECT total(t.input_tokens), total(t.output_tokens), total(t.cached_tokens), total(t.cost_micros)"
+                " FROM turns t JOIN sessions s ON s.id = t.session_id JOIN lanes l ON l.key = s.lane"
+                " WHERE t.ended_us >= ? AND l.channel = ? AND l.chat_id = ? AND l.thread_id IS ?",
+                (since_us, address.channel, address.chat_id, address.thread_id),
             ).fetchone()
-            return Usage(input_tokens=int(row[0]), output_tokens=int(row[1]))
+            counts = [int(number) for number in row]
+            return Usage(
+                input_tokens=counts[0], output_tokens=counts[1], cached_tokens=counts[2], cost_micros=counts[3]
+            )
 
         return await self._database.read(work)
 

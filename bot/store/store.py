@@ -17,6 +17,7 @@ from bot.interfaces import (
     Outbox,
     Overview,
     People,
+    Sessions,
     Settings,
     Steps,
     Subagents,
@@ -32,6 +33,7 @@ from bot.store.jobs import SqlJobs
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlPeople
+from bot.store.sessions import SqlSessions
 from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents
@@ -47,6 +49,7 @@ class SqlStore:
         self.turns: Turns = SqlTurns(database, clock, owner=owner)
         self.steps: Steps = SqlSteps(database, clock)
         self.history: History = SqlHistory(database)
+        self.sessions: Sessions = SqlSessions(database)
         self.history_search: HistorySearch = SqlHistorySearch(database)
         self.outbox: Outbox = SqlOutbox(database, clock)
         self.jobs: Jobs = SqlJobs(database, clock)

@@ -95,6 +95,7 @@ class SpawnTool(Tool):
                 creator_id=request.sender_id,
                 chat_type=request.chat_type,
                 started_us=unit.now_us(),
+                session_id=request.turn.home_session_id,
             )
             started.append(subagent)
             unit.add_subagent(subagent)
@@ -143,5 +144,10 @@ def _order(subagent: Subagent) -> InboundMessage:
         origin=Origin.SUBAGENT,
         lane=f"sub:{subagent.id}",
         reply_to=subagent.reply_to,
-        meta={"subagent_id": subagent.id, "label": subagent.label, "parent_lane": subagent.parent_lane},
+        meta={
+            "subagent_id": subagent.id,
+            "label": subagent.label,
+            "parent_lane": subagent.parent_lane,
+            "session_id": subagent.session_id,
+        },
     )
