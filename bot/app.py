@@ -95,6 +95,7 @@ class Engine:
             data_dir=config.bot.data_dir,
             clock=self.clock,
             limits=config.limits,
+            idle_minutes=config.sessions.idle_minutes,
         )
         agent = Agent(
             AgentBase(
@@ -122,6 +123,7 @@ class Engine:
             bus=self.bus,
             store=store,
             clock=self.clock,
+            sweep_idle=self.room.idle.sweep,
             give_up=lambda: self.stop(EXIT_CONFIG),
         )
         self.desk = ControlDesk(self, composer)

@@ -93,12 +93,14 @@ class Agent:
 
     def _build_runner(self) -> AgentRunner:
         base, config = self._base, self._base.config
+        governor = ContextGovernor()
+        base.room.idle.on_forget(lambda session_id: governor.forget(str(session_id)))
         return AgentRunner(
             RunnerParts(
                 models=base.models,
                 registry=self.registry,
                 steps=base.store.steps,
-                governor=ContextGovernor(),
+                governor=governor,
                 policy=base.policy,
                 limits=config.limits,
                 settings=base.room.settings,
@@ -131,6 +133,7 @@ class Agent:
                 replay_tokens=config.sessions.replay_tokens,
                 channels=base.owned,
             ),
+            idle_sessions=base.room.idle,
             on_end=base.on_end,
         )
 

@@ -411,6 +411,13 @@ class Overview(Protocol):
         Identities of forgotten messages no longer guard against repeats. Conversations stay.
         """
 
+    async def retire(self, *, older_than_us: int | None) -> int:
+        """Forget conversations in which nothing was said since then; returns the rows removed.
+
+        Never one that a turn is running in or a message waits for. None: only the oldest of an address that has
+        more than 10,000 archived ones.
+        """
+
 
 class Store(Protocol):
     """All nouns of one database."""

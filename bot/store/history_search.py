@@ -94,7 +94,7 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
     said: list[tuple[int, str, str]] = []
     last = chars = 0
     for last, body in rows:
-        if text := text_of(orjson.loads(body))[:MAX_INDEXED_CHARS]:
+        if text := _indexed_text(orjson.loads(body)):
             said.append((last, f"s{session_id}", _spaced(text)))
             chars += len(text)
         if chars >= PORTION_CHARS:
@@ -106,6 +106,19 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
         " ON CONFLICT DO UPDATE SET history_id = excluded.history_id",
         (session_id, last),
     )
+
+
+def _indexed_text(row: Message) -> str:
+    return text_of(row)[:MAX_INDEXED_CHARS]
+
+
+def unlearn(conn: sqlite3.Connection, session_id: int, row_id: int, row: Message) -> None:
+    """Take an indexed row out of the index, which must be told what it holds: it keeps no text of its own."""
+    if text := _indexed_text(row):
+        conn.execute(
+            "INSERT INTO history_words (history_words, rowid, session, words) VALUES ('delete',?,?,?)",
+            (row_id, f"s{session_id}", _spaced(text)),
+        )
 
 
 def _find(conn: sqlite3.Connection, lane: str, query: HistoryQuery) -> HistoryFindings:

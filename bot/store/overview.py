@@ -7,7 +7,7 @@ import sqlite3
 from bot.messages import Address, Usage
 from bot.records import DeadLetter, StoreStatus
 from bot.store.database import Database
-from bot.store.maintenance import prune
+from bot.store.maintenance import prune, retire
 
 _DEAD_IN_STATUS = 10
 
@@ -66,6 +66,13 @@ class SqlOverview:
         total = 0
         while removed := await self._database.write(lambda conn: prune(conn, older_than_us)):
             total += removed
+        return total
+
+    async def retire(self, *, older_than_us: int | None) -> int:
+        """See `Overview.retire`; other writes get their chance between the portions."""
+        total = 0
+        while touched := await self._database.write(lambda conn: retire(conn, older_than_us)):
+            total += touched
         return total
 
 

@@ -284,9 +284,7 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
     if ending.rows:
         give_title(conn, turn)
     if ending.context_tokens:
-        conn.execute(
-            "UPDATE sessions SET context_tokens = ? WHERE id = ?", (ending.context_tokens, turn.session_id)
-        )
+        conn.execute("UPDATE sessions SET context_tokens = ? WHERE id = ?", (ending.context_tokens, turn.session_id))
     address = turn.address
     if ending.new_session:
         ensure_lane(conn, address.key, address)

@@ -17,6 +17,7 @@ from bot.shell.shell import Shell
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
+from bot.toolkit.idle import IdleSessions
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.toolkit.waits import WaitingTurns
@@ -37,11 +38,14 @@ class ToolRoom:
         clock: Clock,
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
+        idle_minutes: int = 30,
     ) -> None:
         self.files = ChatFiles(workspace, config.files)
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()
+        self.idle = IdleSessions(clock, idle_minutes=idle_minutes)
+        self.idle.on_forget(self.reads.forget_session)
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
         self.web = GuardedClient(config.web.networks, resolver=resolver)

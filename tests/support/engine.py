@@ -156,7 +156,12 @@ class Rig:
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
         self.room = ToolRoom(
-            setup.tools_config, workspace=workspace, data_dir=setup.folder, clock=self.clock, limits=limits
+            setup.tools_config,
+            workspace=workspace,
+            data_dir=setup.folder,
+            clock=self.clock,
+            limits=limits,
+            idle_minutes=setup.sessions.idle_minutes,
         )
         self.models = ModelShelf(
             Model(
