@@ -18,6 +18,7 @@ from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
+from bot.agent.session_commands import SessionCommands
 from bot.bus import MessageBus
 from bot.clock import Clock
 from bot.config import Config
@@ -153,7 +154,7 @@ class Agent:
         )
 
     def _command_groups(self) -> tuple[CommandGroup, ...]:
-        return ()
+        return (SessionCommands(self._command_context()),)
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
         from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start

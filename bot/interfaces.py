@@ -154,7 +154,7 @@ class History(Protocol):
 
 
 class Sessions(Protocol):
-    """Conversations of an address, the current one and those that `/new` archived. They change by `Unit` and endings."""
+    """Conversations of an address, the current and the archived ones. They change by `Unit` and by endings."""
 
     async def page(self, address: Address, *, limit: int, offset: int = 0) -> SessionPage:
         """Return a part of the list of exactly this address, the one begun last first.

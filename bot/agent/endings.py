@@ -60,6 +60,7 @@ class EndingWriter:
             state=TurnState.DONE,
             outbound=(notice(turn, result.text),),
             new_session=result.new_session,
+            session_title=result.title,
             goal=_goal_end(turn, GoalState.STOPPED) if result.new_session else None,
         )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.texts import general
+from bot.texts import general, sessions
 
 LANGUAGES = ("en", "de", "zh")
 
-_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES}
+_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **sessions.SENTENCES}
 
 
 def say(language: str, key: str, **values: object) -> str:
