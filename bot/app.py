@@ -152,7 +152,7 @@ class Engine:
             for folder in (config.bot.workspace, config.bot.workspace / "shared"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             store = await SqlStore.open(
-                config.bot.data_dir / "dutiful.db",
+                config.bot.database,
                 SystemClock(),
                 exclusive=True,
                 max_waiting=config.limits.inbox_max,

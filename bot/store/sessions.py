@@ -136,7 +136,8 @@ def _titled(conn: sqlite3.Connection, session: Session) -> Session:
         "SELECT body FROM history WHERE session_id = ? ORDER BY id LIMIT ?", (session.id, _UNTITLED_ROWS)
     )
     said = (text_of(row) for (body,) in rows if (row := orjson.loads(body)).get("role") == "user")
-    title = next((title for text in said if (title := _cut(text))), "")
+    # What the bot puts into a conversation itself, and around quoted words, stands in brackets.
+    title = next((title for text in said if (title := _cut(text)) and not title.startswith("[")), "")
     rows.close()
     return replace(session, title=title)
 
