@@ -74,7 +74,7 @@ def prune(conn: sqlite3.Connection, older_than_us: int) -> int:
     return removed
 
 
-def retire(conn: sqlite3.Connection, older_than_us: int | None) -> int:
+def retire(conn: sqlite3.Connection, older_than_us: int | None, *, max_archived: int = MAX_ARCHIVED) -> int:
     """Remove one portion of conversations without a row since then; None: only of an address's too many archived.
 
     A conversation is first taken from its chat, whole, and then removed row by row: what a crash leaves is
@@ -85,12 +85,12 @@ def retire(conn: sqlite3.Connection, older_than_us: int | None) -> int:
         due = f"SELECT s.id FROM sessions s WHERE s.used_us < ? AND NOT {_IN_USE} LIMIT {_SESSIONS_PORTION}"  # noqa: S608
         touched += _take_away(conn, [row[0] for row in conn.execute(due, (older_than_us,))])
     crowded = "SELECT lane FROM sessions WHERE archived_us IS NOT NULL GROUP BY lane HAVING count(*) > ?"
-    for (lane,) in conn.execute(crowded, (MAX_ARCHIVED,)).fetchall():
+    for (lane,) in conn.execute(crowded, (max_archived,)).fetchall():
         surplus = (
             f"SELECT s.id FROM sessions s WHERE s.lane = ? AND s.archived_us IS NOT NULL AND NOT {_IN_USE}"  # noqa: S608
             " ORDER BY s.used_us DESC, s.id DESC LIMIT ? OFFSET ?"
         )
-        rows = conn.execute(surplus, (lane, _SESSIONS_PORTION, MAX_ARCHIVED))
+        rows = conn.execute(surplus, (lane, _SESSIONS_PORTION, max_archived))
         touched += _take_away(conn, [row[0] for row in rows])
     gone = conn.execute(f"SELECT id FROM sessions WHERE lane GLOB '{_GONE}*' LIMIT {_SESSIONS_PORTION}").fetchall()  # noqa: S608
     budget = PORTION

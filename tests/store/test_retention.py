@@ -155,9 +155,8 @@ async def test_a_long_conversation_goes_in_portions_and_is_out_of_reach_from_the
 
 
 async def test_without_retention_everything_stays_up_to_a_number_of_archived_conversations(
-    store: SqlStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, clock: FakeClock
 ) -> None:
-    monkeypatch.setattr(maintenance, "MAX_ARCHIVED", 2)
     for number in range(4):
         await converse(store, f"talk {number}", number=number)
         await begin_new(store, number=number)
@@ -165,6 +164,8 @@ async def test_without_retention_everything_stays_up_to_a_number_of_archived_con
     await converse(store, "now", number=9)
     await converse(store, "elsewhere", address=OTHER_CHAT)
     await store.overview.retire(older_than_us=None)
+    assert (await store.sessions.page(CHAT, limit=9)).total == 5
+    await store._database.write(lambda conn: maintenance.retire(conn, None, max_archived=2))
     left = [item.session.title for item in (await store.sessions.page(CHAT, limit=9)).entries]
     assert left == ["now", "talk 3", "talk 2"]
     assert (await store.sessions.page(OTHER_CHAT, limit=9)).total == 1
