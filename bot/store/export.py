@@ -96,11 +96,15 @@ class HistoryReader:
         ]
 
     def rows(self, session_id: int) -> Iterator[ExportedRow]:
-        """Yield the rows of a conversation, oldest first, as many in memory as a portion has."""
+        """Yield the rows of a conversation, oldest first, as many in memory as a portion has.
+
+        Raises:
+            StoreError: a row cannot be read.
+        """
         last = 0
         while portion := self._portion(session_id, last):
             for row_id, turn_id, at_us, body in portion:
-                yield ExportedRow(id=row_id, turn_id=turn_id, at_us=at_us, body=orjson.loads(body))
+                yield ExportedRow(id=row_id, turn_id=turn_id, at_us=at_us, body=_parsed(row_id, body))
             last = portion[-1][0]
 
     def _portion(self, session_id: int, last: int) -> list[tuple[int, int, int, str]]:
@@ -108,6 +112,14 @@ class HistoryReader:
             "SELECT id, turn_id, created_us, body FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
             (session_id, last, PORTION),
         ).fetchall()
+
+
+def _parsed(row_id: int, body: str) -> Message:
+    try:
+        row: Message = orjson.loads(body)
+    except orjson.JSONDecodeError as exc:
+        raise StoreError(f"history row {row_id} is damaged: {exc}") from exc
+    return row
 
 
 @contextmanager
