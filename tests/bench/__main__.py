@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from tests.bench import calls, grep, idle, jobs, reads, service, start, turns
+from tests.bench import calls, grep, idle, jobs, reads, service, soak, start, turns
 from tests.bench.figures import Figure, print_table
 
 SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
@@ -22,6 +22,7 @@ SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "calls": calls.figures,
     "reads": reads.figures,
     "grep": grep.figures,
+    "soak": soak.figures,
 }
 
 
