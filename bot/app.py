@@ -27,6 +27,7 @@ from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_models, channel_classes
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
+from bot.sound import build_sound
 from bot.store.store import SqlStore
 from bot.toolkit.room import ToolRoom
 from bot.watch import Watch
@@ -89,6 +90,7 @@ class Engine:
             dead_letter_after_min=config.limits.dead_letter_after_min,
         )
         self.models = build_models(config, self.clock)
+        self.sound = build_sound(config, self.clock)
         self.room = ToolRoom(
             config.tools,
             workspace=config.bot.workspace,
@@ -109,6 +111,7 @@ class Engine:
                 channels=self.channels,
                 room=self.room,
                 models=self.models,
+                sound=self.sound,
                 on_end=self._turn_ended,
                 request_restart=lambda: self.stop(EXIT_RESTART),
                 started_us=self.started_us,
@@ -281,6 +284,7 @@ class Engine:
             if self.health is not None:
                 ends.push_async_callback(self.health.close)
             ends.push_async_callback(self.models.close)
+            ends.push_async_callback(self.sound.close)
             ends.push_async_callback(self.room.close)
             for channel in self.channels.values():
                 ends.push_async_callback(channel.close)

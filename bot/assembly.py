@@ -12,6 +12,7 @@ from bot.access.policy import AccessPolicy
 from bot.agent.commands import CommandContext, CommandGroup, Commands
 from bot.agent.endings import EndingWriter
 from bot.agent.governor import ContextGovernor
+from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
 from bot.agent.models import ModelShelf
@@ -19,12 +20,14 @@ from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
 from bot.agent.session_commands import SessionCommands
+from bot.agent.voice import Voice, VoiceCommands
 from bot.bus import MessageBus
 from bot.clock import Clock
 from bot.config import Config
 from bot.interfaces import Channel, FiringComposer, Signal, Store
 from bot.jobs import JobDesk
 from bot.messages import InboundMessage
+from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
@@ -46,6 +49,7 @@ class AgentBase:
     channels: Mapping[str, Channel]
     room: ToolRoom
     models: ModelShelf
+    sound: Sound
     on_end: TurnEnded
     request_restart: Callable[[], None]
     started_us: int
@@ -125,6 +129,8 @@ class Agent:
                 format_hints={name: channel.format_hint for name, channel in base.channels.items()},
             ),
             endings=EndingWriter(read_order=self._read_order),
+            listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
+            voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
             channels=base.channels,
             settings=LoopSettings(
                 limits=config.limits,
@@ -154,7 +160,11 @@ class Agent:
         )
 
     def _command_groups(self) -> tuple[CommandGroup, ...]:
-        return (SessionCommands(self._command_context()),)
+        base = self._base
+        return (
+            SessionCommands(self._command_context()),
+            VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
+        )
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:
         from bot.providers.phrases_orders import read_order  # its patterns compile for 60 ms, not at start

@@ -131,6 +131,9 @@ class Steps(Protocol):
     async def once(self, turn: Turn, call_id: str, work: Callable[[Unit], CallResult]) -> CallResult:
         """Run `work` and store its result in one durable transaction; a call with a result returns that."""
 
+    async def recall(self, turn: Turn, call_id: str) -> CallResult | None:
+        """Return what `once` stored under this id in this turn, None if nothing."""
+
     async def take_answer(
         self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
     ) -> CallResult | None:
@@ -384,10 +387,16 @@ class Goals(Protocol):
 
 
 class Settings(Protocol):
-    """Settings changed at run time, and notes of conversations; both are written by `Unit`."""
+    """Settings changed at run time, and notes of conversations, both written by `Unit`; what chats have chosen."""
 
     async def all(self) -> Mapping[str, int]:
         """Return the changed settings by name."""
+
+    async def voice(self, address: Address) -> bool:
+        """Return whether answers at an address are read aloud too."""
+
+    async def set_voice(self, address: Address, *, on: bool) -> None:
+        """Commit whether they are; the address must have had a turn."""
 
     async def notes(self, session_id: int) -> Mapping[str, str]:
         """Return a conversation's notes by key, in the order of the keys."""
@@ -641,6 +650,39 @@ class Provider(ABC):
 
     async def warm_up(self) -> None:
         """Import slow SDKs off the loop, so that the first turn does not stall."""
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Sound as a file's bytes; `suffix` is the ending its format is known by, such as ".ogg"."""
+
+    data: bytes = field(repr=False)
+    suffix: str
+    mime: str
+
+
+class Transcriber(Protocol):
+    """Turns speech into text."""
+
+    max_bytes: int  # of one recording
+
+    async def transcribe(self, recording: Recording) -> str:
+        """Return the words, '' when there are none. Raises `ProviderError`; an error has had its tries."""
+
+    async def close(self) -> None:
+        """Let go of connections; idempotent."""
+
+
+class Speaker(Protocol):
+    """Turns text into speech."""
+
+    max_chars: int  # of one call
+
+    async def speak(self, text: str) -> Recording:
+        """Return the text read aloud. Raises `ProviderError`; an error has had its tries."""
 
     async def close(self) -> None:
         """Let go of connections; idempotent."""

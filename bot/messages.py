@@ -85,7 +85,8 @@ class Attachment:
     """A file that came with a message or goes out with one.
 
     `ref` is the platform's handle of an inbound file, `path` an absolute local path once it is on disk; an
-    `error` says why an inbound file could not be fetched.
+    `error` says why an inbound file could not be fetched. `transcript` is what a recording says, `unheard` why that
+    is not known although it was tried.
     """
 
     kind: str  # image, document, voice, audio, video, sticker, location, contact
@@ -95,6 +96,8 @@ class Attachment:
     ref: str = ""
     path: str = ""
     error: str = ""
+    transcript: str = ""
+    unheard: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bot.agent.commands import CommandResult
+from bot.agent.hearing import as_written
 from bot.agent.runs import RunOutcome, StopReason
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import InboundMessage, Origin, OutboundKind, OutboundMessage, Usage
@@ -221,7 +222,7 @@ class EndingWriter:
         """Return the note an answer needs: something was ordered, no job call did anything, and it asks nothing."""
         if outcome.changed["cron"] or not outcome.text or outcome.text.rstrip().endswith(("?", "？")):
             return ""
-        messages = [item.message for item in outcome.turn.messages]
+        messages = [as_written(item.message) for item in outcome.turn.messages]
         orders = {self._read_order(message, request.zone, request.language) for message in messages}
         if "add" in orders:
             return say(request.language, "nothing_scheduled")

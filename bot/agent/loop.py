@@ -15,10 +15,12 @@ from bot.access.policy import AccessPolicy
 from bot.agent.commands import Commands
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
+from bot.agent.hearing import Listener
 from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner
 from bot.agent.runs import RunOutcome, RunSpec
+from bot.agent.voice import Voice
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
@@ -85,6 +87,8 @@ class AgentLoop:
         runner: AgentRunner,
         builder: ContextBuilder,
         endings: EndingWriter,
+        listener: Listener,
+        voice: Voice,
         channels: Mapping[str, Channel],
         settings: LoopSettings,
         idle_sessions: IdleSessions,
@@ -97,6 +101,8 @@ class AgentLoop:
         self._runner = runner
         self._builder = builder
         self._endings = endings
+        self._listener = listener
+        self._voice = voice
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._settings = settings
@@ -275,12 +281,14 @@ class AgentLoop:
             ending = self._endings.answered(outcome, request)
         ending = replace(ending, context_tokens=outcome.context_tokens)
         ending = await self._goals.settle(ending, outcome, request)
+        ending = await self._voice.added_to(ending)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
 
     async def _ask(self, turn: Turn, request: RequestContext, presence: Presence) -> RunOutcome:
         limits = self._settings.limits
         window = await self._store.history.window(turn.session_id, limit_tokens=self._settings.replay_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
+        turn = await self._listener.heard(turn, request)
         fresh = [] if turn.has_rows else self._user_rows(turn, request)
         spec = RunSpec(
             request=request,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 from bot.agent.goal_words import goal_lines
+from bot.agent.hearing import audio_words, in_words
 from bot.clock import from_us
 from bot.conversation import SessionPast
 from bot.messages import Attachment, ChatType, InboundMessage, Origin
@@ -140,7 +141,7 @@ class ContextBuilder:
 
 def _body(message: InboundMessage) -> str:
     """Return the message's own words, marked when the system and not a person sends them."""
-    text = neutralise(message.text)
+    text = in_words(message)
     if message.origin is Origin.USER and "forwarded_from" in message.meta and text.strip():
         lines = "\n".join(f"> {line}" for line in text.splitlines())
         return (
@@ -186,7 +187,9 @@ def _attachment_line(attachment: Attachment) -> str:
         line += f"; it could not be fetched: {neutralise(attachment.error)}"
     elif attachment.path:
         line += f"; saved as {Path(attachment.path).name} in the folder inbox"
-    return line + "]"
+    if attachment.unheard:
+        line += f"; it could not be transcribed: {neutralise(attachment.unheard)}"
+    return f"{line}]{audio_words(attachment)}"
 
 
 def _runtime_context(message: InboundMessage, request: RequestContext, now_us: int) -> str:

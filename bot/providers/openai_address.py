@@ -10,8 +10,8 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CHAT_PATH = "/chat/completions"
 
 
-def usable_base_url(base_url: str) -> str:
-    """Return the address that `CHAT_PATH` is put behind; '' is OpenAI's.
+def usable_base_url(base_url: str, *, section: str = "llm", call: str = CHAT_PATH) -> str:
+    """Return the address that `call` is put behind; '' is OpenAI's. `section` is whose key it is, for the error.
 
     Many manuals print the whole address of the call; what is pasted from there works too.
 
@@ -25,19 +25,19 @@ def usable_base_url(base_url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError("llm.base_url must be an address that begins with http:// or https://")
-    path = parts.path.rstrip("/").removesuffix(CHAT_PATH)
+        raise ConfigError(f"{section}.base_url must be an address that begins with http:// or https://")
+    path = parts.path.rstrip("/").removesuffix(CHAT_PATH).removesuffix(call)
     return urlunsplit(parts._replace(path=path))
 
 
-def refuse_unusable_key(api_key: str) -> None:
-    """Refuse what no header can carry.
+def refuse_unusable_key(api_key: str, *, section: str = "llm") -> None:
+    """Refuse what no header can carry; `section` is whose key it is, for the error.
 
     Raises:
         ConfigError: the key can never work.
     """
     if not (api_key.isascii() and api_key.isprintable()):
-        raise ConfigError("llm.api_key contains a character that a key cannot have, such as a line break")
+        raise ConfigError(f"{section}.api_key contains a character that a key cannot have, such as a line break")
 
 
 def shown_address(url: str) -> str:

@@ -17,6 +17,8 @@ _OWN_WORDS = (
     "quoted message",
     "forwarded message",
     "attachment",
+    "voice message",
+    "audio file",
     "background task",
     "scheduled task",
     "sustained goal",
@@ -47,6 +49,7 @@ _LOOKALIKES = {
     "s": "ѕЅꜱʂᏚꓢՏ5",
     "t": "тТτΤᴛᎢꓔ†",
     "u": "υսᴜꞟՍ∪ꓴцµμ",
+    "v": "νѵᴠⅴꮩᏙꓦѴ∨⋁",
     "w": "ѡѠԝԜաшШωᴡᎳꓪ",
     "x": "хХχΧ×᙮ᕁꓫⲭ",
 }

@@ -26,7 +26,7 @@ PORTION = 500
 """Rows read at once."""
 
 _COLUMNS = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", "))
-_RUNS = "(s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*')"
+_RUNS = "(s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*' OR s.lane GLOB 'mem:*')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

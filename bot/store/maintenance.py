@@ -40,7 +40,7 @@ _OLD_ROWS = {
 _SIDE_LANES = "(lane GLOB 'job:*' OR lane GLOB 'sub:*')"
 # A turn runs in it, a message waits for it, or it never was a chat's.
 _IN_USE = (
-    "(s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*' OR s.lane GLOB 'gone:*'"
+    "(s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*' OR s.lane GLOB 'mem:*' OR s.lane GLOB 'gone:*'"
     " OR s.id IN (SELECT t.session_id FROM lanes l JOIN turns t ON t.id = l.turn_id)"
     " OR EXISTS (SELECT 1 FROM inbox i WHERE i.lane = s.lane AND i.state = 'queued'))"
 )

@@ -6,6 +6,7 @@ import sqlite3
 
 import orjson
 
+from bot.messages import Address
 from bot.store.database import Database
 
 
@@ -47,6 +48,17 @@ class SqlSettings:
         """See `Settings.all`."""
         rows = await self._database.read(lambda conn: conn.execute("SELECT key, value FROM settings").fetchall())
         return {key: int(orjson.loads(value)) for key, value in rows}
+
+    async def voice(self, address: Address) -> bool:
+        """See `Settings.voice`."""
+        query = "SELECT voice FROM lanes WHERE key = ?"
+        row = await self._database.read(lambda conn: conn.execute(query, (address.key,)).fetchone())
+        return row is not None and bool(row[0])
+
+    async def set_voice(self, address: Address, *, on: bool) -> None:
+        """See `Settings.set_voice`."""
+        change, values = "UPDATE lanes SET voice = ? WHERE key = ?", (int(on), address.key)
+        await self._database.write(lambda conn: conn.execute(change, values).close(), durable=True)
 
     async def notes(self, session_id: int) -> dict[str, str]:
         """See `Settings.notes`."""

@@ -135,6 +135,12 @@ class SqlSteps:
 
         return await self._database.write(unit, durable=True)
 
+    async def recall(self, turn: Turn, call_id: str) -> CallResult | None:
+        """See `Steps.recall`."""
+        query = "SELECT result FROM calls WHERE turn_id = ? AND call_id = ? AND result IS NOT NULL"
+        row = await self._database.read(lambda conn: conn.execute(query, (turn.id, call_id)).fetchone())
+        return None if row is None else call_result(call_id, row[0])
+
     async def take_answer(
         self, turn: Turn, message_id: str, compose: Callable[[InboundMessage], CallResult]
     ) -> CallResult | None:

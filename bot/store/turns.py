@@ -30,6 +30,15 @@ def check_lease(conn: sqlite3.Connection, turn: Turn) -> None:
         raise StaleLease(f"turn {turn.id} is no longer held by this worker")
 
 
+def add_usage(conn: sqlite3.Connection, turn_id: int, usage: Usage) -> None:
+    """Count what a turn has used."""
+    conn.execute(
+        "UPDATE turns SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,"
+        " cached_tokens = cached_tokens + ?, cost_micros = cost_micros + ? WHERE id = ?",
+        (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost_micros, turn_id),
+    )
+
+
 def messages_of(conn: sqlite3.Connection, turn_id: int) -> tuple[QueuedMessage, ...]:
     """Return the inbound messages a turn answers, oldest first."""
     rows = conn.execute(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = ? ORDER BY id", (turn_id,))  # noqa: S608
@@ -305,11 +314,9 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         ("dead" if ending.state is TurnState.DEAD else "done", error, turn.id),
     )
     conn.execute(
-        "UPDATE turns SET state = ?, error = ?, ended_us = ?, input_tokens = input_tokens + ?,"
-        " output_tokens = output_tokens + ?, cached_tokens = cached_tokens + ?, cost_micros = cost_micros + ?"
-        " WHERE id = ?",
-        (ending.state, error, now, *_counted(ending.usage), turn.id),
+        "UPDATE turns SET state = ?, error = ?, ended_us = ? WHERE id = ?", (ending.state, error, now, turn.id)
     )
+    add_usage(conn, turn.id, ending.usage)
     conn.execute("UPDATE lanes SET turn_id = NULL WHERE turn_id = ?", (turn.id,))
     if ending.run_id is not None and ending.run_state is not None:
         _end_run(conn, ending, error, now)
@@ -322,10 +329,6 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         advance_goal(conn, ending.goal, now_us=now)
     if ending.state is TurnState.STOPPED:
         stop_goal(conn, turn.session_id, now_us=now)
-
-
-def _counted(usage: Usage) -> tuple[int, int, int, int]:
-    return usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost_micros
 
 
 def _end_run(conn: sqlite3.Connection, ending: Ending, error: str, now: int) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.texts import general, sessions
+from bot.texts import general, sessions, voice
 
 LANGUAGES = ("en", "de", "zh")
 
-_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **sessions.SENTENCES}
+_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **sessions.SENTENCES, **voice.SENTENCES}
 
 
 def say(language: str, key: str, **values: object) -> str:

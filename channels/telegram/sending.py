@@ -52,12 +52,13 @@ class Step:
 def plan(message: OutboundMessage) -> list[Step]:
     """Return the steps of a message, the same ones each time: a resumed send skips those already done.
 
-    Text that fits becomes the caption of the first file; otherwise text goes first, files follow.
+    Text that fits becomes the caption of the first file; otherwise text goes first, files follow. So they do when
+    that file is a voice: it reads the text aloud, and must not keep it from arriving.
     """
     parts = render(message.text, message.kind)
     files = message.attachments
     fits = len(parts) == 1 and utf16_length(parts[0].text) <= CAPTION_LIMIT
-    if files and fits and not message.draft_id:
+    if files and fits and not message.draft_id and files[0].kind != "voice":
         return [Step(part=parts[0], file=files[0])] + [Step(file=file) for file in files[1:]]
     return [Step(part=part) for part in parts] + [Step(file=file) for file in files]
 
@@ -187,6 +188,12 @@ class _Delivery:
             except SendRejected as exc:
                 # Too wide, too many pixels, not really a picture: a document has no such limits.
                 _log.warning("photo refused, sent as document", chat=self._address.key, error=str(exc))
+        if file.kind == "voice":
+            try:
+                return await self._post("sendVoice", {**params, "voice": self._api.file(content, name)})
+            except SendRejected as exc:
+                # No Opus, MP3 or M4A, or the person takes no voice messages: a document has no such limits.
+                _log.warning("voice refused, sent as document", chat=self._address.key, error=str(exc))
         document = {**params, "document": self._api.file(content, name)}
         try:
             return await self._post("sendDocument", document)

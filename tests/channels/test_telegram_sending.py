@@ -209,6 +209,19 @@ async def test_a_file_needs_no_text(harness: TelegramHarness, tmp_path: Path) ->
     assert [(call.method, call.text) for call in harness.api.sent] == [("sendDocument", "")]
 
 
+async def test_a_voice_follows_the_text_that_it_reads(harness: TelegramHarness, tmp_path: Path) -> None:
+    message = OutboundMessage(address=PRIVATE, text="Yes.", attachments=(saved(tmp_path, "voice.ogg", kind="voice"),))
+    await harness.send(message)
+    assert [(call.method, call.text) for call in harness.api.sent] == [("sendMessage", "Yes."), ("sendVoice", "")]
+
+
+async def test_a_voice_the_person_does_not_take_goes_as_document(harness: TelegramHarness, tmp_path: Path) -> None:
+    harness.api.faults.add(Fault(method="sendVoice", status=400, description="Bad Request: VOICE_MESSAGES_FORBIDDEN"))
+    message = OutboundMessage(address=PRIVATE, text="", attachments=(saved(tmp_path, "voice.ogg", kind="voice"),))
+    await harness.send(message)
+    assert [call.method for call in harness.api.sent] == ["sendDocument"]
+
+
 async def test_a_picture_the_platform_does_not_take_goes_as_document(harness: TelegramHarness, tmp_path: Path) -> None:
     harness.api.faults.add(Fault(method="sendPhoto", status=400, description="Bad Request: PHOTO_INVALID_DIMENSIONS"))
     await harness.send(

@@ -27,6 +27,7 @@ from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
 from bot.messages import Address, Attachment, ChatType, InboundMessage, Origin, Quote, ToolCall
 from bot.records import Acceptance, Job
 from bot.scheduler import JobComposer, Scheduler
+from bot.sound import build_sound
 from bot.store.store import SqlStore
 from bot.toolkit.base import Tool
 from bot.toolkit.room import ToolRoom
@@ -177,6 +178,7 @@ class Rig:
                 ),
             )
         )
+        self.sound = build_sound(setup.config(), self.clock)
         agent = Agent(
             AgentBase(
                 config=setup.config(),
@@ -189,6 +191,7 @@ class Rig:
                 channels=self.channels,
                 room=self.room,
                 models=self.models,
+                sound=self.sound,
                 on_end=self._on_end,
                 request_restart=self._restart,
                 started_us=self.clock.now_us(),
@@ -233,6 +236,7 @@ class Rig:
         await self.stop_loop()
         await self._end("delivery")
         await self.room.close()
+        await self.sound.close()
         await self.store.close()
 
     async def stop_loop(self) -> None:
@@ -255,6 +259,7 @@ class Rig:
             await asyncio.sleep(0)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.room.close()
+        await self.sound.close()
 
     async def die(self) -> None:
         """Crash from inside of a tool or a model call, which never returns."""

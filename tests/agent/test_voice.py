@@ -1,0 +1,178 @@
+"""Answers read aloud: /voice, what is sent with the answer, and that a failure costs nothing but the voice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from bot.agent.voice import KEEP_S
+from bot.config.models import SpeechSection
+from bot.interfaces import ModelRequest
+from bot.messages import Attachment
+from bot.providers.openai_audio import MAX_SPEECH_CHARS
+from tests.platforms.audio_api import KEY, OGG, SPEAKING, AudioServer, Fault
+from tests.support.engine import AnsweringProvider, Rig, again, calls, rig, said
+
+ON = "Answers in this chat are read aloud too. /voice off ends that."
+OFF = "Answers in this chat are text only. With /voice on they are read aloud too."
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[AudioServer]:
+    async with AudioServer() as audio:
+        yield audio
+
+
+def sections(server: AudioServer) -> dict[str, Any]:
+    section = {"model": SPEAKING, "base_url": server.base_url, "api_key": SecretStr(KEY)}
+    return {"speech": SpeechSection.model_validate(section)}
+
+
+def saying(text: str) -> AnsweringProvider:
+    return AnsweringProvider(lambda _: said(text))
+
+
+def files(engine: Rig) -> tuple[Attachment, ...]:
+    """Return what came with the newest message."""
+    return engine.channel.arrived[-1].message.attachments
+
+
+async def test_an_answer_is_sent_as_text_and_as_a_voice(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("The bus **leaves** at 9."), sections=sections(server)) as engine:
+        assert await engine.asks("/voice on") == ON
+        assert files(engine) == ()
+        assert await engine.asks("when?") == "The bus **leaves** at 9."
+        (voice,) = files(engine)
+        assert (voice.kind, voice.name, voice.mime, voice.size_bytes) == ("voice", "voice.ogg", "audio/ogg", len(OGG))
+        assert Path(voice.path).read_bytes() == OGG
+        assert not Path(voice.path).is_relative_to(engine.workspace)
+    assert [asked.fields["input"] for asked in server.asked] == ["The bus leaves at 9."]
+
+
+async def test_voice_is_off_until_it_is_switched_on_and_after_it_is_switched_off(
+    tmp_path: Path, server: AudioServer
+) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        assert await engine.asks("/voice") == OFF
+        await engine.asks("hello")
+        assert server.asked == []
+        assert await engine.asks("/voice ON") == ON
+        assert await engine.asks("/voice") == ON
+        assert await engine.asks("/voice off") == OFF
+        await engine.asks("hello")
+    assert server.asked == []
+
+
+async def test_another_word_changes_nothing(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("/voice loud") == "Say /voice on or /voice off. /voice alone shows how it is."
+        assert await engine.asks("/voice") == ON
+
+
+async def test_each_chat_and_thread_chooses_for_itself(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        assert await engine.asks("/voice", chat="c2") == OFF
+        assert await engine.asks("/voice", thread="t1") == OFF
+        await engine.asks("/voice on")
+        assert await engine.asks("/voice", chat="c2") == OFF
+        assert await engine.asks("/voice", thread="t1") == OFF
+
+
+async def test_the_choice_outlives_a_new_conversation_and_a_restart(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        await engine.asks("/new")
+    async with again(engine.setup) as engine:
+        await engine.asks("hello", message_id="after the restart")
+        assert [item.kind for item in files(engine)] == ["voice"]
+
+
+async def test_without_a_model_there_is_no_voice_to_switch_on(tmp_path: Path) -> None:
+    async with rig(tmp_path, saying("Yes.")) as engine:
+        assert await engine.asks("/voice on") == "I cannot read aloud: no speech model is configured."
+        assert "/voice — read answers aloud too: /voice on or off" in await engine.asks("/help")
+
+
+@pytest.mark.parametrize("fault", [Fault.QUOTA, Fault.RATE_LIMIT, Fault.PAGE, Fault.CUT_SHORT])
+async def test_a_failure_leaves_the_text(tmp_path: Path, server: AudioServer, fault: Fault) -> None:
+    server.fault = fault
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == "Yes."
+        assert files(engine) == ()
+        server.fault = None
+        await engine.asks("again")
+        assert len(files(engine)) == 1
+
+
+async def test_a_folder_that_cannot_be_written_leaves_the_text(tmp_path: Path, server: AudioServer) -> None:
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media" / "voice").write_text("in the way")
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == "Yes."
+        assert files(engine) == ()
+
+
+async def test_a_long_answer_is_read_up_to_a_sentence_and_sent_in_full(tmp_path: Path, server: AudioServer) -> None:
+    text = "This is one of many sentences. " * 200
+    async with rig(tmp_path, saying(text), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == text.strip()
+    (asked,) = server.asked
+    assert MAX_SPEECH_CHARS - 40 < len(asked.fields["input"]) <= MAX_SPEECH_CHARS
+    assert asked.fields["input"].endswith("sentences.")
+
+
+async def test_an_answer_of_code_alone_is_not_read(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("```\nls -l\n```"), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        await engine.asks("hello")
+        assert files(engine) == ()
+    assert server.asked == []
+
+
+async def test_a_voice_that_hangs_holds_up_no_other_chat_and_ends_with_stop(
+    tmp_path: Path, server: AudioServer
+) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        await engine.says("hello")
+        await server.wait_for(lambda: server.asked)
+        assert await engine.asks("hello", chat="c2") == "Yes."
+        assert await engine.asks("/stop") == "Stopped."
+
+
+async def test_old_voices_are_removed_and_new_ones_stay(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        await engine.asks("one")
+        old = Path(files(engine)[0].path)
+        past = old.stat().st_mtime - KEEP_S - 60
+        os.utime(old, (past, past))
+        server.sound = OGG + b"another"
+        await engine.asks("two")
+        kept = Path(files(engine)[0].path)
+        server.sound = OGG + b"third"
+        await engine.asks("three")
+        assert sorted(old.parent.iterdir()) == sorted({kept, Path(files(engine)[0].path)})
+
+
+async def test_what_the_message_tool_sent_as_the_answer_is_not_read(tmp_path: Path, server: AudioServer) -> None:
+    def answer(request: ModelRequest) -> Any:
+        done = any(row["role"] == "tool" for row in request.messages)
+        return said("") if done else calls(("message", {"content": "By tool."}))
+
+    async with rig(tmp_path, AnsweringProvider(answer), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == "By tool."
+        await engine.turns_end(2)
+        assert files(engine) == ()
+    assert server.asked == []
