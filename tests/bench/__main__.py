@@ -23,6 +23,7 @@ SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "reads": reads.figures,
     "grep": grep.figures,
     "soak": soak.figures,
+    "soak-http": soak.figures_http,
 }
 
 
