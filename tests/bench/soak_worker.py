@@ -1,6 +1,7 @@
 """The engine in a process of its own: `soak_worker.py MODEL_URL DIR SESSIONS TURNS LIMIT_S`.
 
-Without a URL the model is in this process, too. Prints one JSON line: resident memory in MB by the number of conversations that have ended.
+Without a URL the model is in this process, too. Prints one JSON line: resident memory in MB by the number of
+conversations that have ended.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class NearModel(Provider):
     name: ClassVar[str] = "near"
     needs_network: ClassVar[bool] = False
 
-    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:  # noqa: ARG002 - the seam
+    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         last = request.messages[-1]
         usage = Usage(input_tokens=sum(len(str(row["content"])) for row in request.messages) // 4, output_tokens=20)
         if last["role"] == "user" and str(last["content"]).startswith("tool"):
@@ -48,7 +49,8 @@ class NearModel(Provider):
 async def main(url: str, folder: Path, sessions: int, turns: int, limit_s: float) -> None:
     config_file = folder / "dutiful.toml"
     config_file.write_text(
-        f'[bot]\ndata_dir = "{folder}/data"\ntimezone = "Europe/Berlin"\n[llm]\nbase_url = "{url or NOWHERE}"\nmodel = "bench"\n'
+        f'[bot]\ndata_dir = "{folder}/data"\ntimezone = "Europe/Berlin"\n'
+        f'[llm]\nbase_url = "{url or NOWHERE}"\nmodel = "bench"\n'
         '[sessions]\nidle_minutes = 1\n[channels.console]\n[server]\nlisten = "off"\n[log]\nlevel = "error"\n'
     )
     engine = await Engine.open(load_config(config_file, sections=config_sections()))
