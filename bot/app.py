@@ -98,6 +98,7 @@ class Engine:
             clock=self.clock,
             limits=config.limits,
             idle_minutes=config.sessions.idle_minutes,
+            skill_paths=config.skills.paths,
         )
         agent = Agent(
             AgentBase(

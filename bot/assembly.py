@@ -20,6 +20,8 @@ from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
 from bot.agent.session_commands import SessionCommands
+from bot.agent.skill_commands import SkillCommands
+from bot.agent.skills import SkillLibrary
 from bot.agent.voice import Voice, VoiceCommands
 from bot.bus import MessageBus
 from bot.clock import Clock
@@ -27,6 +29,7 @@ from bot.config import Config
 from bot.interfaces import Channel, FiringComposer, Signal, Store
 from bot.jobs import JobDesk
 from bot.messages import InboundMessage
+from bot.security.sandbox import path_folders
 from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
@@ -63,6 +66,7 @@ class Agent:
     def __init__(self, base: AgentBase) -> None:
         self._base = base
         self._loader = ToolLoader(disabled=base.config.tools.main.disabled)
+        self.skills = self._build_skills()
         self.tool_context = self._build_tool_context()
         self.registry = self._load_tools()
         self.runner = self._build_runner()
@@ -88,6 +92,16 @@ class Agent:
             delivers_jobs=base.delivers,
             sections=self._loader.default_sections()
             | {name: model for name, model in config.plugins.items() if "." not in name},
+        )
+
+    def _build_skills(self) -> SkillLibrary:
+        config = self._base.config
+        return SkillLibrary(
+            config.bot.workspace,
+            self._base.clock,
+            paths=config.skills.paths,
+            disabled=config.skills.disabled,
+            program_path=path_folders(config.tools.exec),
         )
 
     def _load_tools(self) -> ToolRegistry:
@@ -127,6 +141,9 @@ class Agent:
                 name=config.bot.name,
                 workspace=config.bot.workspace,
                 format_hints={name: channel.format_hint for name, channel in base.channels.items()},
+                skills=self.skills,
+                view_of=base.room.files.view,
+                memory_limit_chars=config.memory.max_chars,
             ),
             endings=EndingWriter(read_order=self._read_order),
             listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
@@ -164,6 +181,7 @@ class Agent:
         return (
             SessionCommands(self._command_context()),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
+            SkillCommands(self.skills, base.room.files.view),
         )
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:

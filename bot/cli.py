@@ -7,7 +7,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -124,19 +124,44 @@ def chat(
 def init(
     config: Annotated[Path, typer.Option("--config", "-c", help="Where to write it.")] = Path("dutiful.toml"),
 ) -> None:
-    """Write a configuration file with every key explained."""
-    from bot.config import default_config_text  # pydantic is not needed for --help
+    """Write a configuration file with every key explained, and the files that shape the assistant."""
+    from bot.agent.bootstrap import write_templates  # pydantic is not needed for --help
+    from bot.config import default_config_text  # as above
 
+    made = _write_new(config, default_config_text)
+    workspace = _load(config, secrets=False).bot.workspace
+    try:
+        templates = write_templates(workspace)
+    except OSError as exc:
+        told = f"wrote {config}, but " if made else ""
+        raise ConfigError(f"{told}the workspace {workspace} cannot be written: {exc.strerror}") from exc
+    if not made and not templates:
+        raise ConfigError(f"{config} and the files in {workspace} exist already; nothing was changed")
+    if made:
+        print(f"Wrote {config}. Edit it, then try `dutiful check` and `dutiful chat`.")
+    else:
+        print(f"Kept {config}.")
+    if templates:
+        names = ", ".join(path.name for path in templates)
+        print(f"Wrote {names} in {workspace}: what every chat's assistant is told. Unchanged they are not used.")
+
+
+def _write_new(path: Path, text: Callable[[], str]) -> bool:
+    """Write a file that must not be there yet, for this user only; return whether it was not there.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     try:
         # Closed from the start: it is going to hold tokens.
-        descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(default_config_text())
-    except FileExistsError as exc:
-        raise ConfigError(f"{config} exists already; nothing was changed") from exc
+            file.write(text())
+    except FileExistsError:
+        return False
     except OSError as exc:
-        raise ConfigError(f"{config} cannot be written: {exc.strerror}") from exc
-    print(f"Wrote {config}. Edit it, then try `dutiful check` and `dutiful chat`.")
+        raise ConfigError(f"{path} cannot be written: {exc.strerror}") from exc
+    return True
 
 
 @app.command()

@@ -69,12 +69,41 @@ async def test_init_writes_a_closed_file_that_passes_the_check(program: Program)
     assert checked.out == "dutiful.toml: OK\nchannels: none (terminal only); model: offline (no model)\n"
 
 
-async def test_init_never_overwrites(program: Program) -> None:
+async def test_init_makes_the_files_that_shape_the_assistant_where_the_workspace_is(program: Program) -> None:
+    program.configure(f'workspace = "{program.home}/desk"')
     before = program.config.read_text()
+    (program.home / "desk").mkdir()
+    (program.home / "desk/SOUL.md").write_text("Speak like a captain.")
+    result = await program.run("init")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
+        "Kept dutiful.toml.\n"
+        f"Wrote AGENTS.md, USER.md in {program.home}/desk: what every chat's assistant is told. "
+        "Unchanged they are not used.\n"
+    )
+    assert program.config.read_text() == before
+    assert (program.home / "desk/SOUL.md").read_text() == "Speak like a captain."
+    for name in ("AGENTS.md", "USER.md"):
+        assert (program.home / "desk" / name).stat().st_mode & 0o777 == 0o600
+        assert "As long as this file is unchanged, it is not used." in (program.home / "desk" / name).read_text()
+
+
+async def test_init_never_overwrites(program: Program) -> None:
+    assert (await program.run("init", "--config", "other.toml")).code == 0
+    before = (program.home / "other.toml").read_text()
+    result = await program.run("init", "--config", "other.toml")
+    assert (result.code, result.out) == (78, "")
+    assert result.err.startswith("dutiful: other.toml and the files in /")
+    assert result.err.endswith(" exist already; nothing was changed\n")
+    assert (program.home / "other.toml").read_text() == before
+
+
+async def test_init_says_which_part_it_could_not_write(program: Program) -> None:
+    program.configure(f'workspace = "{program.home}/file"')
+    (program.home / "file").write_text("in the way")
     result = await program.run("init")
     assert (result.code, result.out) == (78, "")
-    assert result.err == "dutiful: dutiful.toml exists already; nothing was changed\n"
-    assert program.config.read_text() == before
+    assert result.err == f"dutiful: the workspace {program.home}/file cannot be written: File exists\n"
 
 
 async def test_init_says_why_it_cannot_write(program: Program) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot import texts
+from bot.agent.skills import SkillProblem, SkillSource
 from bot.errors import ProviderErrorKind
 from bot.providers.phrases_intents import RefuseReason
 from bot.texts import LANGUAGES, say
@@ -33,6 +34,9 @@ def test_all_languages_say_it_with_the_same_values(key: str) -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_every_sentence_is_used(key: str) -> None:
     made = {f"fail.{kind}" for kind in ProviderErrorKind} | {f"offline.{reason}" for reason in RefuseReason}
+    made |= {f"skills.problem.{problem}" for problem in SkillProblem} | {
+        f"skills.from.{source}" for source in SkillSource
+    }
     if key in made or key.startswith("help."):
         return
     quoted = re.compile(rf"[\"']{re.escape(key)}[\"']")

@@ -17,9 +17,10 @@ from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
 from bot.agent.hearing import Listener
 from bot.agent.presence import Presence
-from bot.agent.prompt import ContextBuilder
+from bot.agent.prompt import ContextBuilder, TurnPrompt
 from bot.agent.runner import AgentRunner
 from bot.agent.runs import RunOutcome, RunSpec
+from bot.agent.user_row import user_row
 from bot.agent.voice import Voice
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
@@ -289,13 +290,14 @@ class AgentLoop:
         window = await self._store.history.window(turn.session_id, limit_tokens=self._settings.replay_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
         turn = await self._listener.heard(turn, request)
-        fresh = [] if turn.has_rows else self._user_rows(turn, request)
+        prompt = await self._builder.for_turn(request, window.past)
+        fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
         spec = RunSpec(
             request=request,
-            system=self._builder.system_prompt(request, window.past),
+            system=prompt.system,
             history=window.rows,
             fresh=fresh,
-            compose=lambda item: self._builder.user_row(item, request, now_us=self._clock.now_us()),
+            compose=lambda item: self._user_row(item, request, prompt),
             tools=self._tools_for(request),
             model=self._runner.parts.models.default,
             on_text=presence.show if presence.shows_drafts else None,
@@ -306,9 +308,15 @@ class AgentLoop:
         outcome.context_tokens = self._runner.context_tokens(turn.session_id, spec.model)
         return outcome
 
-    def _user_rows(self, turn: Turn, request: RequestContext) -> list[Message]:
-        now_us, late = self._clock.now_us(), len(turn.messages) > 1
-        return [self._builder.user_row(item, request, now_us=now_us, late=late) for item in turn.messages]
+    def _user_rows(self, turn: Turn, request: RequestContext, prompt: TurnPrompt) -> list[Message]:
+        late = len(turn.messages) > 1
+        return [self._user_row(item, request, prompt, late=late) for item in turn.messages]
+
+    def _user_row(
+        self, item: QueuedMessage, request: RequestContext, prompt: TurnPrompt, *, late: bool = False
+    ) -> Message:
+        now_us = self._clock.now_us()
+        return user_row(item, request, now_us=now_us, late=late, skills=prompt.skills, shared=prompt.shared)
 
     async def _completed(self, item: QueuedMessage) -> QueuedMessage:
         """Return the message with its files on disk, and with the job whose reminder it answers."""

@@ -100,6 +100,7 @@ class Check:
         models = {name: self._section(name, value) for name, value in found.items()}
         self._check_owner_channels(models["access"])
         self._check_extra_folders(models["bot"], models.get("tools.files"))
+        self._check_skill_folders(models["bot"], models.get("tools.files"), models["skills"])
         return {name: model for name, model in models.items() if model is not None}
 
     def _group(self, group: str, value: Any) -> dict[str, Any]:
@@ -208,6 +209,20 @@ class Check:
                 why = "which is not for every chat" if other.startswith("[bot]") else "keep one of them"
                 self.problems.append(f"tools.files.{key}: contains, or lies in, {other}: {why}")
             seen.append((key, real))
+
+    def _check_skill_folders(self, bot: BaseModel | None, files: BaseModel | None, skills: BaseModel | None) -> None:
+        """Refuse folders of skills that every chat must not read, or could write: they shape everybody's prompts."""
+        if not isinstance(bot, BotSection) or not isinstance(skills, SkillsSection):
+            return
+        writable = files.extra_write if isinstance(files, FilesSection) else []
+        closed = [(name, path, "which is not for every chat") for name, path in _own_folders(bot)]
+        closed += [
+            ("[tools.files] extra_write", os.path.realpath(path), "which every chat may write") for path in writable
+        ]
+        for index, folder in enumerate(skills.paths):
+            for name, path, why in closed:
+                if _overlap(os.path.realpath(folder), path):
+                    self.problems.append(f"skills.paths[{index}]: contains, or lies in, {name}: {why}")
 
 
 def _own_folders(bot: BotSection) -> Iterator[tuple[str, str]]:

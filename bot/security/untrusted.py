@@ -23,8 +23,13 @@ _OWN_WORDS = (
     "scheduled task",
     "sustained goal",
     "untrusted content",
+    "requested skill",
 )
-_OPENERS = "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a3\ufe5d\ufe47\ufe39\ufe3b"
+# Whatever opens a bracket with a straight side, as far as a reader could take it for a square one.
+_OPENERS = (
+    "[\u3010\uff3b\u27e6\u3014\u2045\u301a\u2772\u298b\u298d\u298f\u23a1\u23a2\u23a3\ufe5d\ufe47\ufe39\ufe3b"
+    "\u3016\u3018\u27ec\u2308\u230a\u2e22\u2e24\u2e26\uff62\u300c\u300e\u2997\ufe17\ufe41\ufe43\u2e55\u2e57\u23b4"
+)
 _MAX_SOURCE_CHARS = 300
 
 # Letters that look like a Latin one, from https://www.unicode.org/Public/security/latest/confusables.txt (read
@@ -57,6 +62,7 @@ _LOOKALIKES = {
 _AS_TWO = {"m": "rn", "w": "vv"}
 _LATIN = {ord(sign): letter for letter, signs in _LOOKALIKES.items() for sign in signs}
 _LETTER_ROWS = (0x1F150, 0x1F170, 0x1F1E6)  # white on black circled and squared letters, flag letters, 26 each
+_PRIVATE = 0xE000  # the private use area, whose signs in a text are read as nothing
 _REMEMBERED = 4_096  # all signs of the usual alphabets; a text of rare ones must not fill the memory
 _BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols without ink
 
@@ -123,6 +129,8 @@ def _looks_like(char: str) -> str:
     for first in _LETTER_ROWS:
         if first <= ord(char) < first + 26:
             char = chr(ord("a") + ord(char) - first)
+    if ord(char) in _LATIN:  # before Unicode leads it back to a letter that looks different
+        return _letter(char)
     plain = unicodedata.normalize("NFKD", char)
     if plain != "(":
         plain = plain.strip("()")  # a letter in parentheses is one sign
@@ -135,19 +143,27 @@ def _letter(char: str) -> str:
         return ""
     letter = _LATIN.get(ord(char), char).lower()
     letter = _LATIN.get(ord(letter), letter) if len(letter) == 1 else letter
+    if letter != char and category[0] in "PS":
+        return _sign_for(letter)
     return _AS_TWO.get(letter, letter)
+
+
+def _sign_for(letter: str) -> str:
+    """Return what stands for a sign that may be this letter or, as "!" for "i", just a sign between words."""
+    return chr(_PRIVATE + ord(letter))
 
 
 _FOLDED = _Folded()
 
 
 # Nothing that is a letter or opens or closes a bracket: each search ends at the next bracket, however long it is.
-_JOINT = r"(?:[^\w\[\]()]|_)*+"  # possessive: a word begins with none of these
+_JOINT = r"(?:[^\w\[\]()]|_)*"
 
 
 def _as_seen(words: str) -> str:
     """Return a pattern for words with any joint between them, or none."""
-    return _JOINT.join(re.escape("".join(_FOLDED[char] for char in word)) for word in words.split())
+    folded = ["".join(_FOLDED[char] for char in word) for word in words.split()]
+    return _JOINT.join("".join(f"[{letter}{_sign_for(letter)}]" for letter in word) for word in folded)
 
 
 _OPENED = re.compile(r"^\[Untrusted content ([0-9a-f]{12}) — ", re.MULTILINE)

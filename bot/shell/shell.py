@@ -111,7 +111,7 @@ class Shell:
                     abilities=found.abilities,
                     network=section.network,
                     path=tuple(folder for folder in section.path.split(":") if folder),
-                    read_only=tuple(self._config.files.extra_read),
+                    read_only=(*self._config.files.extra_read, *self._files.skills),
                     writable=tuple(self._config.files.extra_write),
                 )
             problem, remedy = found.problem, _OPERATOR

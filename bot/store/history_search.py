@@ -33,8 +33,8 @@ _MAX_WORDS = 30
 _MAX_WORD_CHARS = 200
 _MAX_SESSIONS_IN_QUERY = 200
 _ROLES = ("user", "assistant")
-# The block that the prompt puts after each message; nothing that a person writes can look like it.
-_RUNTIME_CONTEXT = "[Runtime Context — metadata only"
+# What the prompt puts after each message; nothing that a person writes can look like it.
+_NOT_SAID = re.compile(r"\[(?:Runtime Context — metadata only|Requested skill “)")
 
 # Scripts that write words without spaces: each letter becomes a word, and a word a sequence of them.
 _UNSPACED = (
@@ -60,14 +60,14 @@ class SqlHistorySearch:
 
 
 def text_of(row: Message) -> str:
-    """Return what a row says to people: without runtime context, '' when it says nothing."""
+    """Return what a row says to people: without skills and runtime context, '' when it says nothing."""
     if row.get("role") not in _ROLES:
         return ""
     content: Any = row.get("content")
     if isinstance(content, list):
         content = "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
     text = str(content or "")
-    return (text.partition(_RUNTIME_CONTEXT)[0] if row["role"] == "user" else text).strip()
+    return (_NOT_SAID.split(text, maxsplit=1)[0] if row["role"] == "user" else text).strip()
 
 
 def _unread(conn: sqlite3.Connection, lane: str) -> tuple[int, int] | None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.texts import general, sessions, voice
+from bot.texts import general, sessions, skills, voice
 
 LANGUAGES = ("en", "de", "zh")
 
-_CATALOGUE: Mapping[str, tuple[str, str, str]] = {**general.SENTENCES, **sessions.SENTENCES, **voice.SENTENCES}
+_SUBJECTS = (general, sessions, skills, voice)
+_CATALOGUE: Mapping[str, tuple[str, str, str]] = {
+    key: texts for subject in _SUBJECTS for key, texts in subject.SENTENCES.items()
+}
 
 
 def say(language: str, key: str, **values: object) -> str:

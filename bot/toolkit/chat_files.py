@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,11 +38,13 @@ _UNSHOWABLE = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})  # controls, lone surrog
 class ChatFiles:
     """Gives each request its view of the workspace."""
 
-    def __init__(self, workspace: Path, config: FilesSection | None = None) -> None:
+    def __init__(self, workspace: Path, config: FilesSection | None = None, *, skills: Sequence[Path] = ()) -> None:
+        """`skills` are folders of skills outside of the workspace, which every chat may read."""
         config = config or FilesSection()
+        self.skills = tuple(Path(os.path.normpath(folder)) for folder in skills)
         self._workspace = workspace
         writable = [Path(os.path.normpath(folder)) for folder in config.extra_write]
-        readable = [Path(os.path.normpath(folder)) for folder in config.extra_read]
+        readable = [Path(os.path.normpath(folder)) for folder in (*config.extra_read, *self.skills)]
         # A folder that stands in both lists may be changed.
         depths: dict[Path, int | None] = dict.fromkeys(readable) | dict.fromkeys(writable, 0)
         self._extra = tuple(Root(name=str(path), path=path, writable_depth=depth) for path, depth in depths.items())
@@ -50,7 +53,7 @@ class ChatFiles:
         """Return the view of the request's chat; creates nothing.
 
         The threads of a chat share its files, as they share its readers. Only where nobody but an owner reads
-        along are the other chats' files to be seen. The further folders of `[tools.files]` are in every view.
+        along are the other chats' files to be seen. Every view has the folders of `[tools.files]` and of skills.
         """
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
         return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)

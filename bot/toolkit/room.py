@@ -5,6 +5,7 @@ Each part is built from configuration alone, costs next to nothing until it is u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bot.documents.reading import Documents
 from bot.edits.journal import ChangeJournal
 from bot.shell.sessions import ExecSessions
 from bot.shell.shell import Shell
+from bot.shipped import SKILLS
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
@@ -39,8 +41,9 @@ class ToolRoom:
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
         idle_minutes: int = 30,
+        skill_paths: Sequence[Path] = (),
     ) -> None:
-        self.files = ChatFiles(workspace, config.files)
+        self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS))
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()

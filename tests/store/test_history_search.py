@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.agent.prompt import ContextBuilder
+from bot.agent.skills import Skill, SkillSet, SkillSource
+from bot.agent.user_row import user_row
 from bot.interfaces import Store
 from bot.messages import Address
 from bot.records import Ending, HistoryFindings, HistoryQuery, Message, TurnState
@@ -125,15 +127,19 @@ async def test_only_words_of_people_and_the_bot_are_found(store: Store) -> None:
     assert await found(store, "needle") == ["a picture of a needle"]
 
 
-async def test_what_the_prompt_adds_to_a_message_is_not_part_of_it(store: Store, tmp_path: Path) -> None:
-    builder = ContextBuilder(name="Dutiful", workspace=tmp_path, format_hints={})
+async def test_what_the_prompt_adds_to_a_message_is_not_part_of_it(store: Store) -> None:
     request = request_context("1")
-    row = builder.user_row(request.turn.messages[0], request, now_us=0)
+    item = request.turn.messages[0]
+    item = replace(item, message=replace(item.message, text="please $tea"))
+    skill = Skill(name="tea", source=SkillSource.BUILT_IN, path="tea/SKILL.md", body="boil the water")
+    row = user_row(item, request, now_us=0, skills=SkillSet(skills=(skill,)))
     assert "Europe/Berlin" in str(row)
-    assert text_of(row) == "please"
+    assert "boil the water" in str(row)
+    assert text_of(row) == "please $tea"
     await tell(store, row)
-    assert await found(store, "please") == ["please"]
+    assert await found(store, "please") == ["please $tea"]
     assert await found(store, "Berlin") == []
+    assert await found(store, "boil") == []
 
 
 async def test_role_time_and_the_running_turn_narrow_the_search(store: Store, clock: FakeClock) -> None:

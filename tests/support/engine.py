@@ -163,6 +163,7 @@ class Rig:
             clock=self.clock,
             limits=limits,
             idle_minutes=setup.sessions.idle_minutes,
+            skill_paths=setup.config().skills.paths,
         )
         self.models = ModelShelf(
             Model(
@@ -199,7 +200,7 @@ class Rig:
             )
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
-        self.tool_context = agent.tool_context
+        self.tool_context, self.skills = agent.tool_context, agent.skills
         for tool in setup.tools:
             self.registry.register(tool)
 
