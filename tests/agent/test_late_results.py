@@ -39,11 +39,11 @@ class Slow:
         return said(f"re: {text}")
 
     async def asked(self, engine: Rig, text: str) -> str:
-        """Say something, and return everything the request for its answer held."""
+        """Say something, and return all rows that the request for its answer held."""
         await engine.asks(text, sender=OWNER, message_id=text)
         request = self.provider.requests[-1]
         assert violations(list(request.messages)) == []
-        return str(request.messages)
+        return str(request.messages[1:])  # the system prompt names earlier conversations
 
 
 async def test_a_subagents_outcome_is_told_in_the_chat_and_kept_where_it_was_spawned(tmp_path: Path) -> None:
