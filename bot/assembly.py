@@ -113,6 +113,7 @@ class Agent:
     def _build_runner(self) -> AgentRunner:
         base, config = self._base, self._base.config
         governor = ContextGovernor()
+        base.room.idle.on_forget(base.store.history.forget)
         base.room.idle.on_forget(lambda session_id: governor.forget(str(session_id)))
         return AgentRunner(
             RunnerParts(

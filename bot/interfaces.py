@@ -147,7 +147,14 @@ class History(Protocol):
     """The rows of sessions."""
 
     async def window(self, session_id: int, *, limit_tokens: int) -> SessionWindow:
-        """Return the newest rows that no summary covers, at least `limit_tokens` of them, and what was before."""
+        """Return the newest rows that no summary covers, at least `limit_tokens` of them, and what was before.
+
+        They begin with a user row if one is near, and where they begin stays for many turns. What is stored but is no
+        message is left out. The rows must not be changed: later windows hold the same ones.
+        """
+
+    def forget(self, session_id: int) -> None:
+        """Drop what is kept of a conversation in memory for its next turn; must not block or raise."""
 
     async def count(self, address: Address) -> int:
         """Return how many messages people and the bot wrote in the current session of an address.

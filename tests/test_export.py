@@ -117,20 +117,23 @@ async def test_a_file_appears_whole_closed_and_in_place_of_an_older_one(program:
     assert not list(program.home.glob(".out*"))
 
 
-async def test_a_failed_export_leaves_the_file_that_was_there(program: Program) -> None:
-    """A row that is damaged stops it half-way."""
+async def test_a_failed_export_leaves_nothing_behind(program: Program) -> None:
+    (program.home / "folder").mkdir()
+    result = await program.run("export", "--output", "folder")
+    assert (result.code, result.err) == (1, "dutiful: folder cannot be written: Is a directory\n")
+    assert not list(program.home.glob(".folder*"))
+
+
+async def test_a_damaged_row_is_exported_as_it_is(program: Program) -> None:
     conn = sqlite3.connect(program.data / "dutiful.db")
-    conn.execute("UPDATE history SET body = '{' WHERE id = 5")
+    conn.execute("UPDATE history SET body = CAST(x'7bff' AS TEXT) WHERE id = 2")
     conn.commit()
     conn.close()
-    target = program.home / "out.jsonl"
-    target.write_text("old")
-    result = await program.run("export", "--output", "out.jsonl")
-    assert result.code == 1
-    assert "row 5" in result.err
-    assert "Traceback" not in result.err
-    assert target.read_text() == "old"
-    assert not list(program.home.glob(".out*"))
+    result = await program.run("export", "--session", "1")
+    assert (result.code, result.err) == (0, "")
+    damaged = parsed(result.out)[2]
+    assert (damaged["row"], damaged["content"], damaged["damaged"]) == (2, None, "{\ufffd")
+    assert (await program.run("sessions")).code == 0
 
 
 async def test_without_a_database_it_says_so_and_makes_none(tmp_path: Path) -> None:

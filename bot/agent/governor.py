@@ -2,8 +2,9 @@
 
 `ContextGovernor.prepare_for_model` works on copies; stored history is never changed. It runs nine passes in
 a fixed order (`PASSES` names them); each is a pure function that can be called alone. What the rows look like
-is decided in `governor_rows`, repairs are in `governor_passes`, budgets in `governor_budget`. Which fields a
-provider wants back, when to shrink harder, and where full tool output is kept are left to the callers.
+is decided in `governor_rows`, repairs are in `governor_passes`, budgets in `governor_budget`, the order of roles in
+`governor_order`. Which fields a provider wants back, when to shrink harder, and where full tool output is kept
+are left to the callers.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ from bot.agent.governor_budget import (
     replay_cut,
     settle_turn,
     snip_history,
-    with_closing,
-    with_opening,
 )
+from bot.agent.governor_order import join_answers, with_bridges, with_closing, with_hint, with_opening
 from bot.agent.governor_passes import (
     Pairing,
     backfill_missing_tool_results,
@@ -56,6 +56,7 @@ PASSES = (
     "backfill_missing_tool_results",
 )
 _REMEMBERED_SESSIONS = 64
+_HINT_OVERHEAD_TOKENS = 16  # its row, and a bridge before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class _Prefix:
     rows: list[Row] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     requests: list[int] = field(default_factory=list)  # where people's messages stand in `rows`
+    joints: list[int] = field(default_factory=list)  # rows that are sent as one with the row before
     turn: int = 0  # where the running turn begins
     taken: dict[str, int] = field(default_factory=dict)  # call ids in use
     unanswered: set[str] = field(default_factory=set)  # ids a later result may still answer
@@ -108,6 +110,7 @@ class _Prefix:
         rows = cap_results(rows, terms.limits)
         if rows and not self.rows:
             rows = with_opening(rows)
+        rows = with_bridges(rows, self.rows[-1] if self.rows else None)
         self.source += [dict(message) if isinstance(message, dict) else message for message in messages]
         first = len(self.rows)
         self.rows += rows
@@ -116,8 +119,13 @@ class _Prefix:
         return True
 
     def _settle(self, first: int) -> None:
-        for index in range(first, len(self.rows)):
-            if not is_request(self.rows[index]):
+        before = self.rows[first - 1].get("role") if first else None
+        for index, row in enumerate(self.rows[first:], first):
+            role = row["role"]
+            if role == "assistant" == before:
+                self.joints.append(index)
+            before = role
+            if role != "user" or not is_request(row):
                 continue
             self.requests.append(index)
             if index > 0 and not follows_tool_output(self.rows, index):
@@ -140,10 +148,11 @@ class _Prefix:
             cost += tokens[-1]
         if cost <= budget:
             self.estimate = cost
-            return rows[start:]
+            kept = rows[start:]
+            return join_answers(kept) if self.joints and self.joints[-1] > start else kept
         rows, tokens = list(rows), list(tokens)
         compact_results(rows, tokens, turn=self.turn, start=start, budget=budget, limits=limits)
-        kept = cut_rows(rows, tokens, start=start, budget=budget, limits=limits)
+        kept = join_answers(cut_rows(rows, tokens, start=start, budget=budget, limits=limits))
         self.estimate = sum(map(estimate_message, kept))
         return kept
 
@@ -170,12 +179,12 @@ def govern(
     rows = strip_malformed_tool_calls(rows)
     rows = drop_orphan_tool_results(rows)
     rows = backfill_missing_tool_results(rows)
-    rows = with_closing(with_opening(rows))
+    rows = with_closing(with_bridges(with_opening(cap_results(rows, limits))))
     rows = apply_tool_result_budget(rows, limits)
     rows = compact_inflight_overflow(rows, limits, budget=budget)
     rows = snip_history(rows, limits, budget=budget)
     rows = drop_orphan_tool_results(rows)
-    return backfill_missing_tool_results(rows)
+    return join_answers(backfill_missing_tool_results(rows))
 
 
 class ContextGovernor:
@@ -208,6 +217,7 @@ class ContextGovernor:
         model: str = "",
         vision: bool = True,
         replay_fields: Collection[str] = (),
+        hint: str = "",
     ) -> list[Row]:
         """Return the messages of one request; never raises for any list, never changes what is in it.
 
@@ -229,15 +239,20 @@ class ContextGovernor:
             model: the key that `calibration` learned under.
             vision: False turns pictures into notes.
             replay_fields: extra fields of assistant rows and calls to send back (reasoning, signatures).
+            hint: a short message of the system's own that follows all rows, in this request only.
         """
         text, skipped = system_text(messages, system)
         rows = messages[skipped:] if skipped else messages
         fixed = tools_tokens + self._system_tokens(text)
+        if hint:
+            fixed += estimate_text(hint) + _HINT_OVERHEAD_TOKENS
         allowed = int(limits.input_tokens * shrink / self.calibration.factor(model))
         terms = _Terms(limits=limits, vision=vision, replay_fields=frozenset(replay_fields))
         prefix = self._prefix(session_key, terms, rows)
         out = prefix.request(max(MIN_ROWS_TOKENS, allowed - fixed))
         prefix.estimate += fixed
+        if hint:
+            out = with_hint(out, hint)
         if text:
             out.insert(0, {"role": "system", "content": text})
         return out

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+from bot.agent.governor_order import is_bridge, with_closing, with_opening
 from bot.agent.governor_passes import strip_malformed_tool_calls
 from bot.agent.governor_rows import (
-    CONTINUE_TEXT,
     EMPTY_RESULT_TEXT,
-    OPENING_TEXT,
     TOOL_OUTPUT_TEXT,
     Row,
     as_text,
@@ -117,8 +116,11 @@ def turn_starts(rows: list[Row]) -> list[int]:
 
 
 def follows_tool_output(rows: list[Row], index: int) -> bool:
-    """Whether the row before `index` is a tool's result or its pictures."""
-    return index > 0 and (rows[index - 1].get("role") == "tool" or is_tool_output(rows[index - 1]))
+    """Whether the row before `index` (a bridge between them apart) is a tool's result or its pictures."""
+    before = index - 1
+    if before > 0 and is_bridge(rows[before]):
+        before -= 1
+    return before >= 0 and (rows[before].get("role") == "tool" or is_tool_output(rows[before]))
 
 
 def cap_results(rows: list[Row], limits: GovernorLimits) -> list[Row]:
@@ -322,23 +324,6 @@ def snip_history(messages: list[Any], limits: GovernorLimits, *, budget: int) ->
     tokens = [estimate_message(row) for row in rows]
     kept = system + cut_rows(rows, tokens, start=replay_start(rows, tokens, limits), budget=budget, limits=limits)
     return messages if same_items(kept, messages) else kept
-
-
-def with_opening(rows: list[Row]) -> list[Row]:
-    """Return the rows with a person's message first: a constant line where history begins otherwise."""
-    if rows and is_request(rows[0]):
-        return rows
-    return [{"role": "user", "content": OPENING_TEXT}, *rows]
-
-
-def with_closing(rows: list[Row]) -> list[Row]:
-    """Return the rows with a constant request behind a last message of the bot's own.
-
-    Some models refuse a conversation that ends with the assistant.
-    """
-    if rows and rows[-1].get("role") == "assistant":
-        return [*rows, {"role": "user", "content": CONTINUE_TEXT}]
-    return rows
 
 
 def cut_rows(rows: list[Row], tokens: list[int], *, start: int, budget: int, limits: GovernorLimits) -> list[Row]:

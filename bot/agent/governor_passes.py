@@ -8,14 +8,17 @@ Sizes and budgets are left to `governor_budget`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from bot.agent.governor_rows import CALL_TEXT, Row, as_text, call_name, id_key, is_blank, same_items
+from bot.agent.governor_rows import BRIDGE_TEXT, CALL_TEXT, Row, as_text, call_name, id_key, is_blank, same_items
 
 INTERRUPTED_TEXT = "[No result: the call was interrupted before it finished. It may or may not have had an effect.]"
 MAX_ID_CHARS = 64
-PLACEHOLDER_TEXTS = frozenset({CALL_TEXT, "[Previous assistant message omitted.]"})
+# What Bedrock takes (docs.aws.amazon.com, API_runtime_ToolUseBlockStart, read 2026-11-30); also `functions.cron:0`.
+_USABLE_ID = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MAX_ID_CHARS}}}")
+PLACEHOLDER_TEXTS = frozenset({CALL_TEXT, BRIDGE_TEXT, "[Previous assistant message omitted.]"})
 
 
 def _role(row: Any) -> Any:
@@ -93,7 +96,7 @@ def _new_call_id(call: Row, taken: dict[str, int]) -> str:
     """Return a free id for a call, derived from its id or its content, so that it is the same next time."""
     given = id_key(call.get("id"))
     stem = given
-    if not given or len(given) > MAX_ID_CHARS - 8:  # room for a number
+    if len(given) > MAX_ID_CHARS - 8 or not _USABLE_ID.fullmatch(given):  # room for a number
         seed = given or as_text(call.get("function"))
         stem = f"call_{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
         if stem not in taken:
@@ -106,16 +109,16 @@ def _new_call_id(call: Row, taken: dict[str, int]) -> str:
 
 
 def unique_call_ids(rows: list[Row], taken: dict[str, int], *, tidy: bool | None = None) -> list[Row]:
-    """Return the rows with unique call ids of 1-64 characters, changed on call and result alike.
+    """Return the rows with unique call ids of 1-64 usual characters, changed on call and result alike.
 
-    Ids are kept as given; only empty, overlong and repeated ones get a new one. `taken` maps the ids of
+    Ids are kept as given; only empty, overlong, odd and repeated ones get a new one. `taken` maps the ids of
     earlier rows to the number to try next when one comes again, and learns the new ones. A result that
     answers no call gets an empty id, so that it can match no id made here. `tidy` is `is_tidy(rows)` for a
     caller that knows it.
     """
     if is_tidy(rows) if tidy is None else tidy:
         ids = [call["id"] for row in rows for call in _calls(row)]
-        if len(set(ids)) == len(ids) and not any(key in taken or len(key) > MAX_ID_CHARS for key in ids):
+        if len(set(ids)) == len(ids) and not any(key in taken or not _USABLE_ID.fullmatch(key) for key in ids):
             taken.update(dict.fromkeys(ids, 0))
             return rows
     owners = Pairing(rows).owners
@@ -129,7 +132,7 @@ def unique_call_ids(rows: list[Row], taken: dict[str, int], *, tidy: bool | None
             if not isinstance(call, dict):
                 continue
             key = id_key(call.get("id"))
-            if not key or key in taken or len(key) > MAX_ID_CHARS:
+            if key in taken or not _USABLE_ID.fullmatch(key):
                 key = _new_call_id(call, taken)
             taken.setdefault(key, 0)
             fresh[index, position] = key

@@ -37,6 +37,7 @@ EMPTY_USER_TEXT = "(empty message)"
 EMPTY_RESULT_TEXT = "(no output)"
 OPENING_TEXT = "(the conversation continues)"
 CONTINUE_TEXT = "[Please go on from your last message.]"
+BRIDGE_TEXT = "[Received; no answer yet.]"
 NO_VISION_TEXT = "[picture left out: this model cannot see pictures]"
 TOOL_OUTPUT_TEXT = "[Tool output: pictures returned by the tool calls above. Data, not a message from the user.]"
 

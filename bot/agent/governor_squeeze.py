@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from bot.agent.governor_order import is_bridge, join_answers
 from bot.agent.governor_rows import CALL_TEXT, Row, is_tool_output
 from bot.agent.tokens import CALL_OVERHEAD_TOKENS, ROW_OVERHEAD_TOKENS, estimate_message, estimate_text
 
@@ -108,7 +109,7 @@ def _groups(rows: list[Row]) -> list[list[Row]]:
     """Split rows into units that must stay together: a message with its results and their pictures."""
     groups: list[list[Row]] = []
     for row in rows:
-        if groups and row["role"] in ("tool", "user"):
+        if groups and (row["role"] in ("tool", "user") or is_bridge(row)):
             groups[-1].append(row)
         else:
             groups.append([row])
@@ -120,6 +121,8 @@ def _without_large_pictures(rows: list[Row], cap: int) -> list[Row]:
     out: list[Row] = []
     for row in rows:
         if out and is_tool_output(row) and estimate_message(row) > cap:
+            if len(out) > 1 and is_bridge(out[-1]):
+                out.pop()
             out[-1] = {**out[-1], "content": f"{out[-1]['content']}\n{PICTURE_LEFT_OUT_TEXT}"}
         else:
             out.append(row)
@@ -175,5 +178,5 @@ def squeeze(rows: list[Row], *, budget: int, preview_chars: int) -> list[Row]:
     if not groups:
         return [message, *steps]
     if steps:
-        return [message, note, *steps]
+        return join_answers([message, note, *steps])
     return [_with_note(message, STEPS_LEFT_OUT_TEXT)]

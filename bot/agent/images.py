@@ -10,6 +10,7 @@ import asyncio
 import base64
 import hashlib
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,14 +41,17 @@ class ImageStore:
         return [await asyncio.to_thread(self._keep, block) for block in blocks]
 
     async def embed(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages with each file's bytes in place, or a note if there is no picture any more."""
-        out: list[Message] = []
-        for message in messages:
-            content = message.get("content")
-            if isinstance(content, list) and any(_file_of(block) for block in content):
+        """Return the messages with each file's bytes in place, or a note if there is no picture any more.
+
+        Bytes that a message carries already are looked at too: a provider refuses a broken picture, and with it every
+        request of the conversation.
+        """
+        out = list(messages)
+        for index in [index for index, message in enumerate(out) if type(message.get("content")) is list]:
+            content = out[index]["content"]
+            if any(_url_of(block).startswith(("file:", "data:")) for block in content):
                 blocks = [await asyncio.to_thread(_embedded, block) for block in content]
-                message = {**message, "content": blocks}  # noqa: PLW2901 - a changed copy in its place
-            out.append(message)
+                out[index] = {**out[index], "content": blocks}
         return out
 
     def _keep(self, block: Message) -> Message:
@@ -63,7 +67,7 @@ class ImageStore:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = self._folder / f"{hashlib.sha256(picture).hexdigest()}.{kind}"
             if not path.exists():
-                partial = path.with_suffix(".partial")
+                partial = path.with_suffix(f".{secrets.token_hex(4)}.partial")  # calls side by side may show the same
                 partial.write_bytes(picture)
                 partial.replace(path)
         except OSError as exc:
@@ -88,8 +92,20 @@ def _kind_of(data: bytes) -> str | None:
     return next((kind for kind, (_, magic) in _MAGIC.items() if data.startswith(magic)), None)
 
 
+def _is_picture(url: str) -> bool:
+    head, _, data = url.partition(";base64,")
+    try:
+        picture = base64.b64decode(data, validate=True)
+    except ValueError:  # see `ImageStore._keep`
+        return False
+    kind = _kind_of(picture)
+    return kind is not None and head == f"data:{_MAGIC[kind][0]}" and is_whole_image(picture, _MAGIC[kind][0])
+
+
 def _embedded(block: Any) -> Any:
-    path = _file_of(block)
+    url, path = _url_of(block), _file_of(block)
+    if url.startswith("data:"):
+        return block if _is_picture(url) else {"type": "text", "text": "[a picture that cannot be shown]"}
     if not path:
         return block
     name = Path(path).name

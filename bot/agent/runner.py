@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import orjson
 
@@ -26,7 +27,7 @@ from bot.messages import ToolCall
 from bot.records import CallRecord, Message, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.arguments import coerce
-from bot.toolkit.calls import with_unique_ids
+from bot.toolkit.calls import call_ids, with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
 _SHRINK = 0.5  # part of the input budget used after the provider found the context too long
@@ -105,9 +106,13 @@ class _Run:
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)
-        self._taken = {str(call.get("id")) for row in self._messages for call in row.get("tool_calls") or ()}
         self._view = runner.parts.registry.subset(spec.tools)
         self._tools_tokens = runner.tools_tokens(spec.tools)
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """The ids of all calls so far; looked for when a call is made, not in each turn."""
+        return call_ids(self._messages)
 
     async def go(self) -> RunOutcome:
         outcome = self._outcome
@@ -163,9 +168,8 @@ class _Run:
             session_key=str(self._outcome.turn.session_id),
             model=model.model,
             vision=model.vision,
+            hint=nudge,
         )
-        if nudge:
-            messages = [*messages, {"role": "user", "content": nudge}]
         reply = await model.provider.complete(
             ModelRequest(
                 messages=await parts.images.embed(messages),

@@ -208,10 +208,10 @@ class StepCalls:
     async def _call_result(self, item: PreparedCall) -> CallResult:
         result = item.result
         assert result is not None
-        text = str(result)
         if not item.recorded:
-            text = await self._normalized(text, item.call.name)
-        return CallResult(call_id=item.call.id, text=text, is_error=result.is_error, blocks=result.blocks)
+            # Kept, since a result is recorded by itself and again as a row of its step.
+            result = item.result = result.with_text(await self._normalized(str(result), item.call.name))
+        return CallResult(call_id=item.call.id, text=str(result), is_error=result.is_error, blocks=result.blocks)
 
     async def _normalized(self, text: str, tool_name: str) -> str:
         """Return output as it is recorded; what is too long goes to a file, in a thread."""

@@ -123,8 +123,8 @@ def estimate_message(row: Mapping[str, Any]) -> int:
         total += sum(map(_estimate_block, content))
     else:
         total += _estimate_value(content)
-    for key in row.keys() - _PRICED_KEYS:
-        total += _estimate_value(row[key])
+    if not row.keys() <= _PRICED_KEYS:
+        total += sum(_estimate_value(row[key]) for key in row.keys() - _PRICED_KEYS)
     if "tool_calls" in row:
         total += _estimate_calls(row["tool_calls"])
     elif "tool_call_id" in row:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import orjson
-
 from bot.conversation import Session
 from bot.errors import StoreError, StoreUnavailable
 from bot.messages import Address
 from bot.records import Message
 from bot.store.database import BUSY_TIMEOUT_S
 from bot.store.history import SESSION_COLUMNS, session_row
+from bot.store.replay import decoded
 
 PORTION = 500
 """Rows read at once."""
@@ -53,7 +52,7 @@ class ExportedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRow:
-    """A row of a conversation as it is stored."""
+    """A row of a conversation as it is stored; one that is no message has its text under `damaged`."""
 
     id: int
     turn_id: int
@@ -96,30 +95,24 @@ class HistoryReader:
         ]
 
     def rows(self, session_id: int) -> Iterator[ExportedRow]:
-        """Yield the rows of a conversation, oldest first, as many in memory as a portion has.
-
-        Raises:
-            StoreError: a row cannot be read.
-        """
+        """Yield the rows of a conversation, oldest first, as many in memory as a portion has."""
         last = 0
         while portion := self._portion(session_id, last):
             for row_id, turn_id, at_us, body in portion:
-                yield ExportedRow(id=row_id, turn_id=turn_id, at_us=at_us, body=_parsed(row_id, body))
+                yield ExportedRow(id=row_id, turn_id=turn_id, at_us=at_us, body=_parsed(body))
             last = portion[-1][0]
 
-    def _portion(self, session_id: int, last: int) -> list[tuple[int, int, int, str]]:
+    def _portion(self, session_id: int, last: int) -> list[tuple[int, int, int, bytes]]:
         return self._conn.execute(
-            "SELECT id, turn_id, created_us, body FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
+            "SELECT id, turn_id, created_us, CAST(body AS BLOB) FROM history WHERE session_id = ? AND id > ?"
+            " ORDER BY id LIMIT ?",
             (session_id, last, PORTION),
         ).fetchall()
 
 
-def _parsed(row_id: int, body: str) -> Message:
-    try:
-        row: Message = orjson.loads(body)
-    except orjson.JSONDecodeError as exc:
-        raise StoreError(f"history row {row_id} is damaged: {exc}") from exc
-    return row
+def _parsed(body: bytes) -> Message:
+    row = decoded(body)
+    return {"damaged": body.decode("utf-8", "replace")} if row is None else row
 
 
 @contextmanager

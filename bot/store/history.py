@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
 from bot.conversation import Session, SessionPast, SessionWindow
 from bot.messages import Address
 from bot.store.database import Database
+from bot.store.replay import ReplayedRows
 
 RECENT_SESSIONS = 5
 """Earlier conversations that a turn is told of."""
 
-_BYTES_PER_TOKEN = 6
-"""Upper bound of JSON bytes a token of history takes, so that a window never holds less than asked for."""
-
-SAID = "json_extract(body, '$.role') != 'tool' AND json_extract(body, '$.content') != ''"
+SAID = (
+    "CASE WHEN json_valid(body) THEN json_extract(body, '$.role') != 'tool'"
+    " AND json_extract(body, '$.content') != '' END"
+)
 """Condition on rows: what people and the bot wrote. Calls of tools and their results nobody in the chat saw."""
 
 SESSION_COLUMNS = "id, lane, title, created_us, used_us, archived_us, summary"
@@ -40,25 +39,21 @@ class SqlHistory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._replayed = ReplayedRows()
 
     async def window(self, session_id: int, *, limit_tokens: int) -> SessionWindow:
         """See `History.window`."""
 
-        def work(conn: sqlite3.Connection) -> tuple[list[str], SessionPast]:
+        def work(conn: sqlite3.Connection) -> SessionWindow:
             past, upto = _past(conn, session_id)
-            left = limit_tokens * _BYTES_PER_TOKEN
-            bodies: list[str] = []
-            for (body,) in conn.execute(
-                "SELECT body FROM history WHERE session_id = ? AND id > ? ORDER BY id DESC", (session_id, upto)
-            ):
-                bodies.append(body)
-                left -= len(body)
-                if left < 0:
-                    break
-            return bodies[::-1], past
+            rows = self._replayed.read(conn, session_id, after_id=upto, limit_tokens=limit_tokens)
+            return SessionWindow(rows=rows, past=past)
 
-        bodies, past = await self._database.read(work)
-        return SessionWindow(rows=[orjson.loads(body) for body in bodies], past=past)
+        return await self._database.read(work)
+
+    def forget(self, session_id: int) -> None:
+        """See `History.forget`."""
+        self._database.read_soon(lambda _conn: self._replayed.forget(session_id))
 
     async def count(self, address: Address) -> int:
         """See `History.count`."""

@@ -16,6 +16,7 @@ import orjson
 from bot.messages import Address, clean_text
 from bot.records import HistoryFindings, HistoryHit, HistoryQuery, Message
 from bot.store.database import Database
+from bot.store.replay import decoded
 
 PORTION = 200
 """Rows read into the index in one transaction, at most; some 10 ms."""
@@ -65,7 +66,8 @@ def text_of(row: Message) -> str:
         return ""
     content: Any = row.get("content")
     if isinstance(content, list):
-        content = "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "text"]
+        content = "\n".join(str(block.get("text", "")) for block in blocks)
     text = str(content or "")
     return (_NOT_SAID.split(text, maxsplit=1)[0] if row["role"] == "user" else text).strip()
 
@@ -89,12 +91,13 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
         return  # another search was faster
     session_id, known = unread
     rows = conn.execute(
-        "SELECT id, body FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?", (session_id, known, PORTION)
+        "SELECT id, CAST(body AS BLOB) FROM history WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?",
+        (session_id, known, PORTION),
     )
     said: list[tuple[int, str, str]] = []
     last = chars = 0
     for last, body in rows:
-        if text := _indexed_text(orjson.loads(body)):
+        if text := _indexed_text(body):
             said.append((last, f"s{session_id}", _spaced(text)))
             chars += len(text)
         if chars >= PORTION_CHARS:
@@ -108,13 +111,14 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
     )
 
 
-def _indexed_text(row: Message) -> str:
-    return text_of(row)[:MAX_INDEXED_CHARS]
+def _indexed_text(body: bytes) -> str:
+    row = decoded(body)
+    return "" if row is None else text_of(row)[:MAX_INDEXED_CHARS]
 
 
-def unlearn(conn: sqlite3.Connection, session_id: int, row_id: int, row: Message) -> None:
+def unlearn(conn: sqlite3.Connection, session_id: int, row_id: int, body: bytes) -> None:
     """Take an indexed row out of the index, which must be told what it holds: it keeps no text of its own."""
-    if text := _indexed_text(row):
+    if text := _indexed_text(body):
         conn.execute(
             "INSERT INTO history_words (history_words, rowid, session, words) VALUES ('delete',?,?,?)",
             (row_id, f"s{session_id}", _spaced(text)),

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
 from bot.store.history_search import unlearn
 
 PORTION = 2_000
@@ -120,12 +118,12 @@ def _remove_rows(conn: sqlite3.Connection, session_id: int, limit: int) -> tuple
     row = conn.execute("SELECT history_id FROM history_read WHERE session_id = ?", (session_id,)).fetchone()
     known = 0 if row is None else int(row[0])
     indexed = conn.execute(
-        "SELECT id, body FROM history WHERE session_id = ? AND id <= ? ORDER BY id LIMIT ?",
+        "SELECT id, CAST(body AS BLOB) FROM history WHERE session_id = ? AND id <= ? ORDER BY id LIMIT ?",
         (session_id, known, min(limit, _UNLEARN_PORTION)),
     ).fetchall()
     if indexed:
         for row_id, body in indexed:
-            unlearn(conn, session_id, row_id, orjson.loads(body))
+            unlearn(conn, session_id, row_id, body)
         conn.executemany("DELETE FROM history WHERE id = ?", [(row_id,) for row_id, _ in indexed])
         return len(indexed), False
     removed = conn.execute(

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
 
-import orjson
-
 from bot.conversation import Session, SessionEntry, SessionPage, SessionState
 from bot.messages import Address, InboundMessage, Origin, clean_text
 from bot.records import Message, Turn
@@ -19,6 +17,7 @@ from bot.store.codec import dumps
 from bot.store.database import Database
 from bot.store.history import SAID, SESSION_COLUMNS, session_row
 from bot.store.history_search import text_of
+from bot.store.replay import decoded
 
 TITLE_CHARS = 60
 """Longer titles are cut at a word."""
@@ -133,9 +132,9 @@ def _titled(conn: sqlite3.Connection, session: Session) -> Session:
     if session.title:
         return session
     rows = conn.execute(
-        "SELECT body FROM history WHERE session_id = ? ORDER BY id LIMIT ?", (session.id, _UNTITLED_ROWS)
+        "SELECT CAST(body AS BLOB) FROM history WHERE session_id = ? ORDER BY id LIMIT ?", (session.id, _UNTITLED_ROWS)
     )
-    said = (text_of(row) for (body,) in rows if (row := orjson.loads(body)).get("role") == "user")
+    said = (text_of(row) for (body,) in rows if (row := decoded(body)) is not None and row.get("role") == "user")
     # What the bot puts into a conversation itself, and around quoted words, stands in brackets.
     title = next((title for text in said if (title := _cut(text)) and not title.startswith("[")), "")
     rows.close()

@@ -164,9 +164,9 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "找不到模型,需要所有者检查 [llm] 的 model 和 base_url。",
     ),
     "fail.context_length": (
-        "This conversation no longer fits the model. Start a new one with /new.",
-        "Diese Unterhaltung passt nicht mehr in das Modell. Beginne mit /new eine neue.",
-        "对话内容已超过模型上限。请用 /new 开始新的对话。",
+        "This conversation no longer fits the model. Shorten it with /compact, or start a new one with /new.",
+        "Diese Unterhaltung passt nicht mehr in das Modell. Kürze sie mit /compact oder beginne mit /new eine neue.",
+        "对话内容已超过模型上限。请用 /compact 压缩对话,或用 /new 开始新的对话。",
     ),
     "fail.content_filter": (
         "The model provider declined to answer this.",

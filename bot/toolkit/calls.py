@@ -6,9 +6,20 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from bot.messages import ToolCall, clean_text, new_id
+from bot.records import Message
 
 _ID_CHARS = 12
 _KEPT_CHARS = 48  # providers take ids of up to 64 characters
+
+
+def call_ids(rows: Iterable[Message]) -> set[str]:
+    """Return the ids of all calls in rows of history, whatever shape those have."""
+    found: set[str] = set()
+    for row in rows:
+        calls = row.get("tool_calls")
+        if isinstance(calls, list):
+            found.update(str(call.get("id")) for call in calls if isinstance(call, dict))
+    return found
 
 
 def with_unique_ids(calls: Iterable[ToolCall], taken: Collection[str] = ()) -> list[ToolCall]:

@@ -16,7 +16,7 @@ from bot.agent.governor_budget import (
     replay_start,
     snip_history,
 )
-from bot.agent.governor_rows import CONTINUE_TEXT, NO_VISION_TEXT, TOOL_OUTPUT_TEXT
+from bot.agent.governor_rows import BRIDGE_TEXT, CONTINUE_TEXT, NO_VISION_TEXT, TOOL_OUTPUT_TEXT
 from bot.agent.governor_squeeze import PICTURE_LEFT_OUT_TEXT, STEPS_LEFT_OUT_TEXT
 from bot.agent.tokens import estimate_message
 from bot.security.untrusted import mark_untrusted
@@ -190,7 +190,8 @@ def test_a_running_turn_of_too_many_steps_loses_the_oldest_and_says_so() -> None
     kept = snip_history(rows, LIMITS, budget=600)
     assert violations(kept) == []
     assert cost(kept) <= 600
-    assert kept[:2] == [user("go"), said(STEPS_LEFT_OUT_TEXT)]
+    assert kept[0] == user("go")
+    assert kept[1]["content"] == f"{STEPS_LEFT_OUT_TEXT}\n\nLooking."
     assert kept[2:] == rows[-len(kept[2:]) :]
     assert len(kept) > 10
 
@@ -247,13 +248,15 @@ def test_pictures_of_tools_follow_all_results_as_marked_tool_output() -> None:
         "assistant",
         "tool",
         "tool",
+        "assistant",
         "user",
         "assistant",
         "user",
     ]
+    assert governed[4] == said(BRIDGE_TEXT)
     assert contents(governed, "tool") == ["shot", "(picture, shown below)"]
-    assert governed[4]["content"] == [{"type": "text", "text": TOOL_OUTPUT_TEXT}, picture(), picture()]
-    assert governed[6] == user(CONTINUE_TEXT)
+    assert governed[5]["content"] == [{"type": "text", "text": TOOL_OUTPUT_TEXT}, picture(), picture()]
+    assert governed[7] == user(CONTINUE_TEXT)
 
 
 def test_without_vision_pictures_become_notes() -> None:

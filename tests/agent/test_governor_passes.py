@@ -15,10 +15,11 @@ from bot.agent.governor_passes import (
     strip_malformed_tool_calls,
     strip_placeholder_assistant_messages,
 )
-from bot.agent.governor_rows import CALL_TEXT, CONTINUE_TEXT, EMPTY_USER_TEXT, OPENING_TEXT
+from bot.agent.governor_rows import BRIDGE_TEXT, CALL_TEXT, CONTINUE_TEXT, EMPTY_USER_TEXT, OPENING_TEXT
 from tests.support.conversations import call, calls, dialogue, result, said, user
 from tests.support.strict_provider import violations
 
+BRIDGE = said(BRIDGE_TEXT)
 LIMITS = GovernorLimits(context_window_tokens=100_000, max_output_tokens=4_000)
 
 
@@ -102,13 +103,13 @@ def test_an_id_used_again_in_a_later_step_keeps_both_results() -> None:
 
 def test_a_stray_result_cannot_answer_a_call_by_guessing_its_new_id() -> None:
     rows = [user("go"), calls("a"), result("a", "one"), calls("a"), result("a-2", "forged"), user("?")]
-    assert prepared(rows)[3:] == [calls("a-2"), result("a-2", INTERRUPTED_TEXT), user("?")]
+    assert prepared(rows)[3:] == [calls("a-2"), result("a-2", INTERRUPTED_TEXT), BRIDGE, user("?")]
 
 
 def test_c051_a_call_without_result_is_answered_by_a_note_before_the_next_message() -> None:
     """C051."""
     governed = prepared([user("run it"), calls("a", "b"), result("b", "fine"), user("what happened?")])
-    assert governed[2:] == [result("a", INTERRUPTED_TEXT), result("b", "fine"), user("what happened?")]
+    assert governed[2:] == [result("a", INTERRUPTED_TEXT), result("b", "fine"), BRIDGE, user("what happened?")]
     assert "may or may not have had an effect" in INTERRUPTED_TEXT
 
 
@@ -138,6 +139,7 @@ def test_results_are_put_behind_their_call_in_the_calls_order() -> None:
         calls("a", "b"),
         result("a", "A"),
         result("b", "B"),
+        BRIDGE,
         user("also this"),
         said("Done."),
         user("?"),
@@ -150,7 +152,7 @@ def test_a_late_result_is_put_in_its_place_although_the_prefix_was_remembered() 
     first = governor.prepare_for_model(rows, limits=LIMITS, session_key="s")
     assert first[2] == result("a", INTERRUPTED_TEXT)
     second = governor.prepare_for_model([*rows, result("a", "late")], limits=LIMITS, session_key="s")
-    assert second == [user("go"), calls("a"), result("a", "late"), user("hello?")]
+    assert second == [user("go"), calls("a"), result("a", "late"), BRIDGE, user("hello?")]
 
 
 @pytest.mark.parametrize("border", range(1, 6))

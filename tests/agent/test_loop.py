@@ -175,7 +175,7 @@ async def test_a_models_failure_is_said_and_not_remembered_as_an_answer(tmp_path
         assert answer == "The model refused the request as malformed. The log has the details."
         assert engine.channel.arrived[0].kind is OutboundKind.NOTICE
         assert await engine.asks("again") == "Fine."
-        assert roles(provider.requests[1]) == ["system", "user", "user"]
+        assert roles(provider.requests[1]) == ["system", "user", "assistant", "user"]
         strict(provider)
 
 
@@ -186,7 +186,7 @@ async def test_a_model_that_fails_in_mid_turn_leaves_each_row_once(tmp_path: Pat
         assert [row["role"] for row in await engine.history()] == ["user", "assistant", "tool"]
         provider.outcomes[:] = [said("Better now.")]
         assert await engine.asks("and now?") == "Better now."
-        assert roles(provider.requests[-1]) == ["system", "user", "assistant", "tool", "user"]
+        assert roles(provider.requests[-1]) == ["system", "user", "assistant", "tool", "assistant", "user"]
         strict(provider)
 
 

@@ -29,7 +29,7 @@ async def telegram() -> AsyncIterator[BotApi]:
 @pytest.fixture
 async def model() -> AsyncIterator[OpenAIApi]:
     """The model's endpoint; it echoes unless scripted. No request may break a provider's rules."""
-    async with OpenAIApi() as api:
+    async with OpenAIApi(strict=True) as api:
         yield api
         assert api.violations == []
 

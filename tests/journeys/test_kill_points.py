@@ -179,7 +179,7 @@ async def under_way(
 
     async def journey(scenario: Scenario, point: str) -> None:
         folder = tmp_path_factory.mktemp("killed")
-        async with places, BotApi() as telegram, OpenAIApi() as model:
+        async with places, BotApi() as telegram, OpenAIApi(strict=True) as model:
             async with Service(folder, telegram=telegram, model=model) as service:
                 await scenario(point, telegram, model, service)
             assert model.violations == []

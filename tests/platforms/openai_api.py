@@ -25,17 +25,27 @@ from tests.platforms.openai_endpoint import Endpoint, error, error_for
 from tests.platforms.openai_rules import check_request
 from tests.platforms.openai_script import Json, Reply, Rule, Script, last_user_text
 from tests.platforms.openai_wire import Answer
+from tests.support.strict_provider import violations
 
 _SSE_HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
 
 class OpenAIApi(LoopbackServer):
-    """One endpoint. `validate=False` and `record=False` keep the work per request small in benchmarks."""
+    """One endpoint. `validate=False` and `record=False` keep the work per request small in benchmarks.
+
+    `strict=True` also refuses what only some providers refuse (`strict_provider`).
+    """
 
     stops_with_client = True
 
     def __init__(
-        self, *, endpoint: Endpoint | None = None, validate: bool = True, record: bool = True, port: int = 0
+        self,
+        *,
+        endpoint: Endpoint | None = None,
+        validate: bool = True,
+        strict: bool = False,
+        record: bool = True,
+        port: int = 0,
     ) -> None:
         super().__init__(port=port)
         self.endpoint = endpoint or Endpoint()
@@ -46,6 +56,7 @@ class OpenAIApi(LoopbackServer):
         self.open_streams = 0  # streaming requests that are not at their end, held ones included
         self._script = Script()
         self._validate = validate
+        self._strict = strict
         self._record = record
 
     @property
@@ -106,7 +117,10 @@ class OpenAIApi(LoopbackServer):
             self.requests.append(body)
             self.raw_requests.append(raw)
         self.bell.ring()
-        if self._validate and (problems := check_request(body)):
+        problems = check_request(body) if self._validate else []
+        if self._strict and not problems:
+            problems = violations(body["messages"])
+        if problems:
             self.violations.extend(problems)
             return _json(400, error("; ".join(problems)))
         if (refusal := self.endpoint.refusal(body, len(raw))) is not None:

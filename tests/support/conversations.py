@@ -139,5 +139,6 @@ poisoned_row: st.SearchStrategy[Any] = st.one_of(
         ]
     ),
     st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "name", "x"]), _json),
+    st.builds(lambda content, thought: {**said(content), "reasoning_content": thought}, _texts, _json),
 )
 poisoned_rows = st.lists(poisoned_row, max_size=14)
