@@ -15,6 +15,7 @@ from bot.agent.governor import ContextGovernor
 from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.model_commands import ModelCommands
 from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
@@ -181,6 +182,7 @@ class Agent:
         base = self._base
         return (
             SessionCommands(self._command_context()),
+            ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
             SkillCommands(self.skills, base.room.files.view),
         )

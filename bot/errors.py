@@ -137,14 +137,25 @@ _RETRYABLE = frozenset(
 
 
 class ProviderError(DutifulError):
-    """A model call failed. `detail` is for the log, already free of secrets; users see a sentence by `kind`."""
+    """A model call failed. `detail` is for the log, already free of secrets; users see a sentence by `kind`.
 
-    def __init__(self, kind: ProviderErrorKind, detail: str, *, retry_after_s: float | None = None) -> None:
+    `window_tokens` is the model's window, where a CONTEXT_LENGTH error named it.
+    """
+
+    def __init__(
+        self,
+        kind: ProviderErrorKind,
+        detail: str,
+        *,
+        retry_after_s: float | None = None,
+        window_tokens: int | None = None,
+    ) -> None:
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
         self.retryable = kind in _RETRYABLE
         self.retry_after_s = retry_after_s
+        self.window_tokens = window_tokens
 
 
 class ScheduleError(DutifulError):

@@ -99,10 +99,16 @@ class Steps(Protocol):
     """What happens inside a turn, recorded so that a crash is a pause."""
 
     async def record_reply(
-        self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall], results: Sequence[CallResult] = ()
+        self,
+        turn: Turn,
+        rows: Sequence[Message],
+        calls: Sequence[ToolCall],
+        results: Sequence[CallResult] = (),
+        usage: Usage | None = None,
     ) -> None:
         """Store new history rows, the last one being a reply that asks for `calls`.
 
+        `usage` is what was used since the last recording; it counts for the turn at once, whatever becomes of it.
         `results` are those of calls that will not be run: why they cannot be used may not be known after a crash.
         """
 
@@ -349,6 +355,9 @@ class Unit(Protocol):
     def notes(self, session_id: int) -> Mapping[str, str]:
         """See `Settings.notes`."""
 
+    def choose_model(self, address: Address, preset: str) -> None:
+        """Let a preset answer in a chat (and thread) from its next turn on; "" is the default model."""
+
     def put_note(self, session_id: int, key: str, value: str | None) -> None:
         """Keep a note of a conversation; None forgets it."""
 
@@ -398,6 +407,9 @@ class Settings(Protocol):
 
     async def all(self) -> Mapping[str, int]:
         """Return the changed settings by name."""
+
+    async def chosen_model(self, address: Address) -> str:
+        """Return the preset that a chat (and thread) has chosen, "" for the default model."""
 
     async def voice(self, address: Address) -> bool:
         """Return whether answers at an address are read aloud too."""
@@ -623,6 +635,7 @@ class ModelRequest:
     tools: Sequence[Message] = ()
     tools_json: bytes = b""
     max_output_tokens: int | None = None
+    reasoning_effort: str = ""  # instead of the configured one, where one is configured
     zone: str = "UTC"  # the person's, for a provider that reads times itself
     language: str = "en"
 
@@ -635,7 +648,9 @@ class ModelReply:
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     usage: Usage = field(default_factory=Usage)
+    model: str = ""  # which one answered, by its configured name; "" where that means nothing
     reasoning: str = ""
+    reasoning_fields: Mapping[str, Any] = field(default_factory=dict)  # the same as it came, by field name
     malformed_calls: int = 0  # calls that had no usable name or shape and were dropped
     may_repeat: bool = False  # equal calls are no circle: each does what one message asked for
     notice: str = ""  # a sentence to show the person beside the reply, e.g. that a stand-in answered

@@ -18,6 +18,7 @@ from bot.records import Job, JobKind, JobState, NewJob
 from bot.schedule import Schedule, parse_schedule
 from bot.texts import say
 from bot.toolkit.context import RequestContext
+from bot.toolkit.presets import preset_of
 from bot.zones import local_text
 
 TEXT_LIMIT_CHARS = 4_000
@@ -60,6 +61,7 @@ class JobDesk:
                 max_runs=arguments.get("max_runs"),
                 catch_up=arguments.get("catch_up", True),
                 session_id=request.turn.home_session_id,
+                model=preset_of(arguments.get("model") or ""),
             ),
             limit_per_chat=self._section.max_per_chat,
         )
@@ -87,6 +89,8 @@ class JobDesk:
             changed = replace(changed, max_runs=arguments["max_runs"])
         if arguments.get("catch_up") is not None:
             changed = replace(changed, catch_up=arguments["catch_up"])
+        if arguments.get("model") is not None:
+            changed = replace(changed, model=preset_of(arguments["model"]))
         unit.save_job(changed)
         return self.receipt("job_changed", changed, request)
 

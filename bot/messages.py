@@ -170,11 +170,15 @@ class OutboundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One tool call of a model reply. `arguments` is what the model sent, normally JSON text."""
+    """One tool call of a model reply. `arguments` is what the model sent, normally JSON text.
+
+    `extra_content` is the sender's own (a signature of its thoughts), to be given back with the call.
+    """
 
     id: str
     name: str
     arguments: str
+    extra_content: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,7 @@ class Turn:
     zone: str = ""  # the sender's own time zone; empty: the configured default
     draft_id: str = ""
     goal: Goal | None = None  # the session's goal under way, as it was when the turn was claimed
+    model: str = ""  # the preset it runs with from its beginning to its end; "" is the default model
 
     @property
     def address(self) -> Address:
@@ -241,6 +242,7 @@ class NewJob:
     max_runs: int | None = None
     catch_up: bool = True
     session_id: int | None = None  # the conversation it is made in; its reports belong there
+    model: str = ""  # the preset of a task's turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +265,7 @@ class Job:
     catch_up: bool
     last_state: str = ""
     last_error: str = ""
+    model: str = ""  # the preset of a task's turns; "": what its chat has chosen by then
 
     @property
     def title(self) -> str:

@@ -58,7 +58,7 @@ class JobComposer:
             chat_type=job.chat_type,
             origin=Origin.JOB,
             lane=f"job:{job.id}:{run_id}",
-            meta={"run_id": run_id, "job_id": job.id, "title": job.title},
+            meta={"run_id": run_id, "job_id": job.id, "title": job.title} | ({"model": job.model} if job.model else {}),
         )
 
     def missed(self, job: Job, *, due_us: int, now_us: int) -> OutboundMessage:  # noqa: ARG002 - part of the seam

@@ -14,8 +14,8 @@ from bot.config import load_config
 from bot.errors import ConfigError
 from bot.interfaces import ModelRequest
 from bot.parts import build_provider, channel_classes, config_sections
-from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
+from bot.providers.stand_in import StandInProvider
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 from tests.support.program import ROOT

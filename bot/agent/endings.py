@@ -43,7 +43,7 @@ class EndingWriter:
             return self._job_ending(outcome, text, ok=ok)
         if request.scope == "subagent":
             state = SubagentState.DONE if ok else SubagentState.UNFINISHED
-            return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.usage)
+            return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.unrecorded)
         if turn.origin is Origin.USER and (note := self._contradiction(outcome, request)):
             text = f"{text}\n\n{note}"
         silent = outcome.answered_by_tool and ok
@@ -51,7 +51,7 @@ class EndingWriter:
             state=TurnState.DONE,
             rows=tuple(outcome.rows),
             outbound=() if silent else (reply(turn, text),),
-            usage=outcome.usage,
+            usage=outcome.unrecorded,
             error="" if ok else outcome.stop,
         )
 
@@ -96,7 +96,7 @@ class EndingWriter:
         """Return the ending of a turn whose model could not be had; its notice is not part of the history."""
         text = _sentence(exc, request.language)
         ending = self._failure(outcome.turn, request, text, state=TurnState.FAILED, error=exc.detail, rows=outcome.rows)
-        return replace(ending, usage=outcome.usage)
+        return replace(ending, usage=outcome.unrecorded)
 
     def revoked(self, turn: Turn, request: RequestContext) -> Ending:
         """Return the ending of work whose sender may no longer speak here; a stranger gets no answer."""
@@ -126,7 +126,7 @@ class EndingWriter:
             rows=tuple(outcome.rows),
             chat_rows=_report_rows(turn, outcome.tool_words if silent else text),
             outbound=() if silent else (reply(turn, text),),
-            usage=outcome.usage,
+            usage=outcome.unrecorded,
             run_id=turn.meta["run_id"],
             run_state=RunState.OK if ok else RunState.FAILED,
             error="" if ok else str(outcome.stop),

@@ -299,7 +299,7 @@ class AgentLoop:
             fresh=fresh,
             compose=lambda item: self._user_row(item, request, prompt),
             tools=self._tools_for(request),
-            model=self._runner.parts.models.default,
+            model=self._runner.parts.models.get(turn.model),
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
             is_spent=self._goals.is_spent,

@@ -9,30 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-import orjson
-
+from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.models import Model
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
 from bot.errors import ProviderError, ProviderErrorKind
-from bot.faults import fault_point
-from bot.interfaces import ModelReply, ModelRequest
+from bot.interfaces import ModelReply
 from bot.log import get_logger
-from bot.messages import ToolCall
-from bot.records import CallRecord, Message, Turn
+from bot.records import CallRecord, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
-from bot.toolkit.arguments import coerce
 from bot.toolkit.calls import call_ids, with_unique_ids
 from bot.toolkit.context import RequestContext, set_request
 
-_SHRINK = 0.5  # part of the input budget used after the provider found the context too long
-
-_CONTINUE = "[The answer was cut off by the output limit. Continue exactly where it stopped, without repeating.]"
 _ANSWER_NOW = (
     "[The limit of steps for this turn is reached; no more tools can be used. Say briefly what was done, what is "
     "still open, and how to go on.]"
@@ -41,7 +34,6 @@ _BUDGET_SPENT = (
     "[The budget of the goal is used up; no more tools can be used. Say briefly what was done and what is still open.]"
 )
 _TRY_AGAIN = "[The last tool call could not be read. Send it again as one well-formed call, or answer in words.]"
-_EMPTY = "[Your answer was empty. Answer the person in words.]"
 
 _log = get_logger(__name__)
 
@@ -102,12 +94,11 @@ class _Run:
     def __init__(self, runner: AgentRunner, turn: Turn, spec: RunSpec) -> None:
         self._parts = runner.parts
         self._spec = spec
-        self._messages = [*spec.history, *spec.fresh]
+        self._messages = replayed([*spec.history, *spec.fresh], spec.model)
         self._fresh = list(spec.fresh)  # rows that the next recording must store
         self._outcome = RunOutcome(turn=turn, stop=StopReason.ANSWERED)
         self._calls = StepCalls(runner.parts, spec, self._outcome)
-        self._view = runner.parts.registry.subset(spec.tools)
-        self._tools_tokens = runner.tools_tokens(spec.tools)
+        self._talk = ModelTalk(runner.parts, spec, self._outcome, tools_tokens=runner.tools_tokens(spec.tools))
 
     @cached_property
     def _taken(self) -> set[str]:
@@ -148,73 +139,18 @@ class _Run:
     # --- the model
 
     async def _ask(self, *, nudge: str = "", tools: bool = True) -> ModelReply:
-        """Call the model once; a context that is too long is shrunk harder and tried once more."""
-        try:
-            return await self._complete(nudge=nudge, tools=tools, shrink=1.0)
-        except ProviderError as exc:
-            if exc.kind is not ProviderErrorKind.CONTEXT_LENGTH:
-                raise
-            _log.warning("context too long, shrinking", detail=exc.detail)
-            return await self._complete(nudge=nudge, tools=tools, shrink=_SHRINK)
-
-    async def _complete(self, *, nudge: str, tools: bool, shrink: float) -> ModelReply:
-        parts, request, model = self._parts, self._spec.request, self._spec.model
-        messages = parts.governor.prepare_for_model(
-            self._messages,
-            limits=model.limits,
-            system=self._spec.system,
-            tools_tokens=self._tools_tokens if tools else 0,
-            shrink=shrink,
-            session_key=str(self._outcome.turn.session_id),
-            model=model.model,
-            vision=model.vision,
-            hint=nudge,
-        )
-        reply = await model.provider.complete(
-            ModelRequest(
-                messages=await parts.images.embed(messages),
-                turn_messages=len(self._outcome.turn.messages),
-                tools=self._view.get_definitions() if tools else (),
-                tools_json=self._view.definitions_json() if tools else b"",
-                max_output_tokens=model.max_output_tokens,
-                zone=request.zone,
-                language=request.language,
-            ),
-            self._spec.on_text,
-        )
-        self._outcome.usage += reply.usage
-        self._outcome.notice = reply.notice or self._outcome.notice
-        fault_point("replied")
-        return reply
+        return await self._talk.ask(self._messages, nudge=nudge, tools=tools)
 
     async def _conclude(self, reply: ModelReply) -> None:
-        """Take the final text: continued when it was cut off, asked for again when it was empty."""
+        """Take the final text, whole if it can be had."""
         outcome = self._outcome
-        text = reply.text
-        for _ in range(self._parts.limits.length_continuations):
-            if reply.finish_reason != "length" or not text:
-                break
-            self._messages.append({"role": "assistant", "content": text})
-            reply = await self._ask(nudge=_CONTINUE, tools=False)
-            self._messages.pop()
-            text += reply.text
-        if not text.strip() and not outcome.answered_by_tool:
-            reply = await self._ask(nudge=_EMPTY, tools=False)
-            text = reply.text
-        outcome.text = text.strip()
+        reply = await self._talk.in_full(self._messages, reply)
+        outcome.text = reply.text.strip()
         if outcome.text:
-            self._fresh.append(_assistant_row(outcome.text, reply))
+            self._fresh.append(assistant_row(replace(reply, text=outcome.text)))
         elif not outcome.answered_by_tool:
             outcome.stop = StopReason.EMPTY
         outcome.rows = self._fresh
-        self._calibrate(reply)
-
-    def _calibrate(self, reply: ModelReply) -> None:
-        """Teach the token estimate what the provider counted; once a turn, so that its choices stay fixed."""
-        governor = self._parts.governor
-        estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
-        if estimated and reply.usage.input_tokens:
-            governor.calibration.observe(self._spec.model.model, estimated, reply.usage.input_tokens)
 
     async def _answer_without_tools(self, nudge: str, stop: StopReason) -> None:
         """Ask for closing words; a provider that fails even at that leaves the text empty."""
@@ -228,7 +164,7 @@ class _Run:
         else:
             outcome.text = reply.text.strip()
             if outcome.text:
-                self._fresh.append(_assistant_row(outcome.text, reply))
+                self._fresh.append(assistant_row(replace(reply, text=outcome.text)))
         outcome.rows = self._fresh
 
     # --- one step
@@ -236,14 +172,16 @@ class _Run:
     async def _step(self, reply: ModelReply) -> None:
         calls = with_unique_ids(reply.tool_calls, self._taken)
         self._taken.update(call.id for call in calls)
-        row = _assistant_row(reply.text, reply, calls)
+        row = assistant_row(reply, calls)
         # Before the write: when the run is cut short during it, nobody knows whether the rows are stored.
         rows, self._fresh = [*self._fresh, row], []
         prepared = [self._calls.prepare(call, reply.finish_reason) for call in calls]
         for item in prepared:
             item.repeatable = item.repeatable or reply.may_repeat
         known = await self._calls.known_results(prepared)
-        await self._parts.steps.record_reply(self._outcome.turn, rows, calls, known)
+        outcome = self._outcome
+        await self._parts.steps.record_reply(outcome.turn, rows, calls, known, outcome.unrecorded)
+        outcome.recorded = outcome.usage
         self._messages.append(row)
         await self._carry_out(prepared)
 
@@ -265,38 +203,6 @@ class _Run:
             await self._carry_out([self._calls.recalled(record) for record in open_calls])
         elif records and self._messages[-1].get("role") == "tool":  # else somebody wrote after the step
             self._calls.note_answer([self._calls.recalled(record) for record in records])
-
-
-def _assistant_row(text: str, reply: ModelReply, calls: Sequence[ToolCall] = ()) -> Message:
-    row: Message = {"role": "assistant"}
-    if text:
-        row["content"] = text
-    if reply.reasoning:
-        row["reasoning_content"] = reply.reasoning
-    if calls:
-        row["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _valid_json(call)}}
-            for call in calls
-        ]
-    return row
-
-
-def _valid_json(call: ToolCall) -> str:
-    """Return arguments that may be replayed: a provider refuses a request whose old arguments are not JSON.
-
-    What had to be mended is replayed as it was understood, so that the model sees what it did; the rest as {}.
-    """
-    try:
-        if isinstance(orjson.loads(call.arguments), dict):
-            return call.arguments
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        understood = json.dumps(coerce(call.arguments, lambda _: True), allow_nan=False)
-        orjson.loads(understood)
-    except (ValueError, RecursionError):  # ArgumentsError is one; so are NaN, and half of a character
-        return "{}"
-    return understood
 
 
 def offload_to(view_of: Callable[[RequestContext], WorkspaceView]) -> Offload:

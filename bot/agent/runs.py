@@ -83,7 +83,8 @@ class RunOutcome:
     stop: StopReason
     text: str = ""
     rows: list[Message] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = field(default_factory=Usage)  # of this run
+    recorded: Usage = field(default_factory=Usage)  # the part of it that steps have stored already
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
     tool_words: str = ""  # what that message said
     concluded: bool = False  # that message ends the turn
@@ -93,3 +94,8 @@ class RunOutcome:
     notice: str = ""
     context_tokens: int = 0  # what its last request held, as far as estimated; 0: it made none
     error: ProviderError | None = None  # why the model could not be had
+
+    @property
+    def unrecorded(self) -> Usage:
+        """What the ending has to count."""
+        return self.usage - self.recorded

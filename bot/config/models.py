@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
 from bot.config.fields import Count, SecretText, Section, check_http_url
+
+OPENAI_URL = "https://api.openai.com/v1"
+"""Where a model without `base_url` is asked."""
+
+DEFAULT_PRESET = "default"
+"""What the model of `[llm]` itself is called where a preset is named."""
 
 PRESET_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Price = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
@@ -37,6 +44,7 @@ class FallbackSection(EndpointSection):
     """`[[llm.fallbacks]]`: who is asked when the model cannot be had; its key goes to its own address only."""
 
     model: str = Field(min_length=1, max_length=256)
+    prices: PricesSection | None = None
 
 
 class ModelSection(Section):
@@ -81,7 +89,52 @@ class LlmSection(ModelSection):
     def _usable(self) -> LlmSection:
         if self.provider == "openai" and not (self.api_key or self.base_url):
             raise ValueError("provider 'openai' needs api_key or base_url")
+        if self.provider == "offline" and self.fallbacks:
+            raise ValueError("fallbacks need a model to stand in for: set api_key or base_url")
+        for name in self.presets:
+            if name == DEFAULT_PRESET:
+                raise ValueError(f"presets.{name}: this name stands for the model of [llm] itself")
+            try:
+                self.resolved(name)
+            except ValidationError as error:
+                raise ValueError(f"presets.{name}: {error.errors()[0]['ctx']['error']}") from None
         return self
+
+    def resolved(self, name: str) -> ModelSection:
+        """Return a preset with what it leaves out filled in from `[llm]`.
+
+        Not filled in: the key where the preset's server is another one, which it must not be shown to, and the
+        prices where the model is another one, whose they are not.
+        """
+        preset = self.presets[name]
+        own = preset.model_fields_set
+        values = {key: getattr(preset if key in own else self, key) for key in ModelSection.model_fields}
+        if "api_key" not in own:
+            values["api_key"] = self.key_for(values["base_url"])
+        if "prices" not in own and values["model"] != self.model:
+            values["prices"] = PricesSection()
+        if "provider" not in own and (values["api_key"] or values["base_url"]):
+            values["provider"] = "openai"
+        return _Resolved.model_validate(values)
+
+    def key_for(self, base_url: str | None) -> SecretStr | None:
+        """Return `[llm]`'s key if a model without one of its own is asked at the same server, else None."""
+        return self.api_key if base_url is None or _server(base_url) == _server(self.base_url) else None
+
+
+class _Resolved(ModelSection):
+    """A preset with nothing left out."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> _Resolved:
+        if self.provider == "openai" and not (self.api_key or self.base_url):
+            raise ValueError("provider 'openai' needs api_key or base_url")
+        return self
+
+
+def _server(base_url: str | None) -> tuple[str, str]:
+    parts = urlsplit(base_url or OPENAI_URL)
+    return parts.scheme, parts.netloc.rpartition("@")[2]
 
 
 class TranscriptionSection(EndpointSection):

@@ -1,108 +1,117 @@
-"""A provider with a stand-in: when the model cannot be reached, what the stand-in understands still works.
+"""A chain of models: where one endpoint fails, the next one is asked.
 
-The stand-in needs no network, so reminders can be set and listed while the model is down. Anything it does
-not understand gets the model's own error. Tries and waits within one call are the primary's business.
+Tries, waits and continuations at one endpoint are its provider's business; what comes out of it has had its
+tries. What a failure says about the other endpoints decides whether they are asked:
+
+- no connection, silence, a server's error, a cut or unreadable reply, a rate limit: another may be well;
+- a refused key, an empty account, an unknown model: that is this entry's own;
+- a declined answer (content filter) stays declined: asking round until somebody says it would go behind the
+  back of the provider's rules and of the person, who is told so plainly;
+- a refused request or a too long one is the request's own fault: the runner mends or reports it. Another model
+  would hide the fault for as long as it takes it.
+
+An entry that failed is left alone for a while, longer each time in a row, and then asked in its turn again, so
+that the first one comes back by itself. If all are being left alone, all are asked: waiting helps nobody. Text
+that one had streamed is replaced by the next one's, never added to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import ClassVar, Protocol
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from bot.clock import Clock, SystemClock
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest, Provider
 
-STAND_IN_CALL_PREFIX = "offline-"
-"""The ids of the stand-in's tool calls begin with this; it is how its unfinished exchanges are known."""
+PAUSE_S = 30.0
+"""How long an entry is left alone after its first failure; twice as long after each further one in a row."""
 
-DOWN_S = 30.0
-"""How long after a failure the primary counts as down."""
+PAUSE_BY_OWNER_S = 300.0
+"""The same where only its owner can help, and the longest pause of the others."""
 
-_DOWN_KINDS = frozenset({ProviderErrorKind.CONNECTION, ProviderErrorKind.TIMEOUT, ProviderErrorKind.SERVER})
+_OWNERS_AFFAIR = frozenset({ProviderErrorKind.AUTH, ProviderErrorKind.QUOTA, ProviderErrorKind.NOT_FOUND})
+_REQUESTS_FAULT = frozenset(
+    {ProviderErrorKind.CONTENT_FILTER, ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.CONTEXT_LENGTH}
+)
 
-
-class StandIn(Protocol):
-    """A provider that knows beforehand what it can answer, such as `bot.providers.offline`."""
-
-    def understands(self, request: ModelRequest) -> bool:
-        """Say whether it can do what the last user message asks; cheap, without side effects."""
-
-    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        """See `Provider.complete`."""
-
-    async def warm_up(self) -> None:
-        """See `Provider.warm_up`."""
-
-    async def close(self) -> None:
-        """See `Provider.close`."""
+_log = logging.getLogger(__name__)
 
 
-class StandInProvider(Provider):
-    """Asks `primary`, and `stand_in` where the primary fails or is known to be down."""
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One model of the chain. `label` names it in the log; it holds no secret."""
 
-    name: ClassVar[str] = "stand-in"
+    label: str
+    provider: Provider
+    paused_until_s: float = 0.0  # on the monotonic clock
+    failures: int = 0  # in a row
 
-    def __init__(
-        self,
-        primary: Provider,
-        stand_in: StandIn,
-        *,
-        notice: Callable[[str], str],
-        clock: Clock | None = None,
-    ) -> None:
-        """Take both, and `notice`, which gives the sentence for the person by language code."""
-        self._primary = primary
-        self._stand_in = stand_in
-        self._notice = notice
+
+class FallbackProvider(Provider):
+    """Asks its entries in order until one answers. A reply names the model that gave it."""
+
+    name: ClassVar[str] = "fallback"
+
+    def __init__(self, entries: Sequence[Entry], *, total_s: float = 600.0, clock: Clock | None = None) -> None:
+        """Take the entries, the preferred one first; `total_s` bounds one call, whoever answers it."""
+        self._entries = tuple(entries)
+        self._total_s = total_s
         self._clock = clock or SystemClock()
-        self._down_since_s: float | None = None
 
     async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        """See `Provider.complete`. A reply of the stand-in carries `notice`.
+        """See `Provider.complete`.
 
         Raises:
-            ProviderError: the primary's, when the stand-in does not understand the request either.
+            ProviderError: that of the first entry asked, when none answered; or the first that says the fault is
+                the request's own.
         """
-        if _began_by_stand_in(request):
-            return await self._stand_in_reply(request, on_text)
-        if self._is_down() and self._stand_in.understands(request):
-            return await self._stand_in_reply(request, on_text)
+        first: ProviderError | None = None
         try:
-            reply = await self._primary.complete(request, on_text)
-        except ProviderError as error:
-            if error.kind in _DOWN_KINDS:
-                self._down_since_s = self._clock.monotonic_s()
-            if not self._stand_in.understands(request):
-                raise
-            return await self._stand_in_reply(request, on_text)
-        self._down_since_s = None
-        return reply
+            async with asyncio.timeout(self._total_s):
+                for entry in self._in_turn():
+                    try:
+                        reply = await entry.provider.complete(request, on_text)
+                    except ProviderError as error:
+                        if error.kind in _REQUESTS_FAULT:
+                            entry.failures = 0
+                            raise
+                        self._pause(entry, error)
+                        first = first or error
+                    else:
+                        entry.failures, entry.paused_until_s = 0, 0.0
+                        return reply
+        except TimeoutError as exc:
+            detail = f"no model answered within {self._total_s:g} s"
+            raise first or ProviderError(ProviderErrorKind.TIMEOUT, detail) from exc
+        assert first is not None
+        _log.error("no model of the chain answered")
+        raise first
 
     async def warm_up(self) -> None:
         """See `Provider.warm_up`."""
-        await self._stand_in.warm_up()
-        await self._primary.warm_up()
+        for entry in self._entries:
+            await entry.provider.warm_up()
 
     async def close(self) -> None:
         """See `Provider.close`."""
-        await self._primary.close()
-        await self._stand_in.close()
+        for entry in self._entries:
+            await entry.provider.close()
 
-    def _is_down(self) -> bool:
-        since_s = self._down_since_s
-        return since_s is not None and self._clock.monotonic_s() - since_s < DOWN_S
+    def _in_turn(self) -> list[Entry]:
+        """Return the entries to ask: those that are not left alone, or all."""
+        now_s = self._clock.monotonic_s()
+        return [entry for entry in self._entries if entry.paused_until_s <= now_s] or list(self._entries)
 
-    async def _stand_in_reply(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelReply:
-        reply = await self._stand_in.complete(request, on_text)
-        return replace(reply, notice=reply.notice or self._notice(request.language))
-
-
-def _began_by_stand_in(request: ModelRequest) -> bool:
-    """Tell whether the request brings the results of calls the stand-in made in this turn."""
-    for message in reversed(request.messages):
-        if message.get("role") != "tool":
-            calls = message.get("tool_calls") or ()
-            return any(str(call.get("id", "")).startswith(STAND_IN_CALL_PREFIX) for call in calls)
-    return False
+    def _pause(self, entry: Entry, error: ProviderError) -> None:
+        entry.failures += 1
+        pause_s = min(PAUSE_S * 2.0 ** (entry.failures - 1), PAUSE_BY_OWNER_S)
+        if error.kind in _OWNERS_AFFAIR:
+            pause_s = PAUSE_BY_OWNER_S
+        elif error.retry_after_s is not None:
+            pause_s = max(pause_s, error.retry_after_s)
+        entry.paused_until_s = self._clock.monotonic_s() + pause_s
+        _log.warning("model %s failed (%s), left alone for %.0f s", entry.label, error, pause_s)

@@ -19,7 +19,6 @@ import orjson
 from bot.clock import Clock, SystemClock, from_us
 from bot.interfaces import ModelReply, ModelRequest, Provider
 from bot.messages import ToolCall
-from bot.providers.fallback import STAND_IN_CALL_PREFIX
 from bot.providers.phrases_intents import (
     Add,
     Ambiguous,
@@ -33,6 +32,7 @@ from bot.providers.phrases_intents import (
     Remove,
     Resume,
 )
+from bot.providers.stand_in import STAND_IN_CALL_PREFIX
 from bot.records import Message
 from bot.texts import say
 

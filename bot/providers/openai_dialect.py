@@ -18,6 +18,8 @@ from bot.errors import ProviderErrorKind
 from bot.interfaces import ModelRequest
 from bot.messages import clean_text
 from bot.providers.openai_errors import Failure, kind_of
+from bot.providers.reasoning_fields import PLAIN_FIELDS, REASONING_MODEL_FIELD, SIGNED_FIELDS
+from bot.records import Message
 
 OUTPUT_SHARE = 4
 """Without a configured limit, at most one in this many tokens of the window is asked for as output."""
@@ -32,6 +34,17 @@ _REFUSED = re.compile(
     r"|cannot (?:both )?be (?:set|specified)|use 'max_",
     re.IGNORECASE,
 )
+_REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SIGNED_FIELDS})
+_ABOUT_REASONING = re.compile(
+    r"reasoning_(?:content|details)|extra_content|thought_signature|signature.{0,40}thinking|thinking.{0,40}signature"
+    r"|['\"`]reasoning['\"`]",
+    re.IGNORECASE,
+)
+_NO_STREAM = re.compile(
+    r"stream(?:ing)?['\"`]? (?:is |must be |does )?(?:not (?:supported|allowed)|unsupported|false)|support stream"
+)
+_MISSING = re.compile(r"missing|is required|must be ?(?:passed|provided|included)", re.IGNORECASE)
+_INPUT_TOKENS = re.compile(r"(?P<n>[\d,]{1,12}) (?:tokens )?(?:in|from) the (?:messages|input|prompt)", re.IGNORECASE)
 _OUTPUT_CEILING = re.compile(
     r"at most (?P<a>[\d,]+) (?:completion|output) tokens"
     r"|range of max_(?:completion_)?tokens is \[\d+, ?(?P<b>[\d,]+)\]"
@@ -48,8 +61,11 @@ class Refused(StrEnum):
     LIMIT_NAME = "limit_name"  # knows the output limit by its other name
     LIMIT = "limit"  # knows it by neither name
     TEMPERATURE = "temperature"  # has a fixed temperature
+    STREAM = "stream"  # answers as a whole only
     STREAM_OPTIONS = "stream_options"  # streams, but reports no usage
     TOOLS = "tools"  # the model cannot call tools
+    EFFORT = "reasoning_effort"  # does not let its thinking be limited, or not to this
+    REASONING = "reasoning"  # takes no earlier reasoning back
 
 
 def output_limit_tokens(configured: int | None, window: int | None) -> int | None:
@@ -68,8 +84,19 @@ def output_limit_tokens(configured: int | None, window: int | None) -> int | Non
 class Dialect:
     """How to speak to one endpoint; grows wiser with each 400."""
 
-    def __init__(self, *, model: str, base_url: str, temperature: float | None, output_tokens: int | None) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str,
+        temperature: float | None,
+        output_tokens: int | None,
+        reasoning_effort: str = "",
+        replays_reasoning: bool = False,
+    ) -> None:
         self._model = model
+        self._effort = reasoning_effort
+        self._replays_plain = replays_reasoning
         self._temperature = temperature
         self._output_tokens = output_tokens
         # OpenAI's newer models refuse the old name; other servers silently ignore the new one.
@@ -89,14 +116,17 @@ class Dialect:
         fields: dict[str, Any] = {"model": self._model}
         if self._temperature is not None and Refused.TEMPERATURE not in self._refused:
             fields["temperature"] = self._temperature
+        effort = self._effort_for(request)
+        if effort and Refused.EFFORT not in self._refused:
+            fields["reasoning_effort"] = effort
         limit = self._limit(request)
         if limit is not None and Refused.LIMIT not in self._refused:
             fields[self._limit_names[Refused.LIMIT_NAME in self._refused]] = limit
-        if stream:
+        if stream and Refused.STREAM not in self._refused:
             fields["stream"] = True
             if Refused.STREAM_OPTIONS not in self._refused:
                 fields["stream_options"] = {"include_usage": True}
-        parts = [orjson.dumps(fields)[:-1], b',"messages":', _dumps(list(request.messages))]
+        parts = [orjson.dumps(fields)[:-1], b',"messages":', _dumps(self._rows(request))]
         if request.tools and Refused.TOOLS not in self._refused:
             parts += (b',"tools":', request.tools_json or _dumps(list(request.tools)))
         parts.append(b"}")
@@ -120,15 +150,61 @@ class Dialect:
                 self._ceiling = ceiling
                 self.revision += 1
                 return f"at most {ceiling} output tokens"
-        refusals = {ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.NOT_FOUND}
-        if kind_of(failure) not in refusals or not _REFUSED.search(words):
+        kind = kind_of(failure)
+        if kind is ProviderErrorKind.CONTEXT_LENGTH:
+            return self._learn_window(failure, limit)
+        if kind not in {ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.NOT_FOUND}:
             return ""
+        if not _REFUSED.search(words) and not _ABOUT_REASONING.search(words):
+            return ""
+        if not self._replays_plain and "reasoning_content" in words and _MISSING.search(words):
+            # DeepSeek's thinking models want it back with every call of a tool
+            # (https://api-docs.deepseek.com/guides/thinking_mode, read 2026-11-30).
+            self._replays_plain = True
+            self.revision += 1
+            return "wants its reasoning back"
         refused = self._refused_part(failure, request, stream=stream)
         if refused is None:
             return ""
         self._refused.add(refused)
         self.revision += 1
         return f"refuses {refused}"
+
+    def _learn_window(self, failure: Failure, limit: int | None) -> str:
+        """Ask for less output where input and output together were too much; a too long input stays an error."""
+        window = failure.window_tokens
+        if window is None or limit is None or limit <= (ceiling := max(1, window // OUTPUT_SHARE)):
+            return ""
+        self._ceiling = ceiling
+        self.revision += 1
+        given = _INPUT_TOKENS.search(failure.words)
+        if given is not None and int(given["n"].replace(",", "")) + ceiling > window:
+            return ""
+        return f"a window of {window} tokens, from now on at most {ceiling} of output"
+
+    def _rows(self, request: ModelRequest) -> list[Any]:
+        """Return the messages as this model may get them: no reasoning but its own, and only what it takes."""
+        return [self._own(row) if row.get("role") == "assistant" else row for row in request.messages]
+
+    def _own(self, row: Message) -> Message:
+        calls = row.get("tool_calls")
+        if REASONING_MODEL_FIELD not in row:
+            # Rows of others, or without a thought: the place must be there, what is in it is not checked.
+            return {**row, "reasoning_content": ""} if self._replays_plain and calls else row
+        kept = {key: value for key, value in row.items() if key != REASONING_MODEL_FIELD}
+        is_mine = row[REASONING_MODEL_FIELD] == self._model and Refused.REASONING not in self._refused
+        if is_mine and self._replays_plain:
+            return kept
+        dropped = PLAIN_FIELDS if is_mine else _REASONING_FIELDS
+        kept = {key: value for key, value in kept.items() if key not in dropped}
+        if calls and not is_mine:
+            kept["tool_calls"] = [
+                {key: value for key, value in call.items() if key not in _REASONING_FIELDS} for call in calls
+            ]
+        return {**kept, "reasoning_content": ""} if self._replays_plain and calls else kept
+
+    def _effort_for(self, request: ModelRequest) -> str:
+        return request.reasoning_effort if self._effort and request.reasoning_effort else self._effort
 
     def _limit(self, request: ModelRequest) -> int | None:
         limits = (request.max_output_tokens, self._output_tokens, self._ceiling)
@@ -144,6 +220,14 @@ class Dialect:
                 return Refused.LIMIT
         if self._temperature is not None and "temperature" in about and Refused.TEMPERATURE not in known:
             return Refused.TEMPERATURE
+        if self._effort and "effort" in about and Refused.EFFORT not in known:
+            return Refused.EFFORT
+        replays = any(REASONING_MODEL_FIELD in row for row in request.messages)
+        about_reasoning = _ABOUT_REASONING.search(about) and not _MISSING.search(about)
+        if replays and about_reasoning and Refused.REASONING not in known:
+            return Refused.REASONING
+        if stream and _NO_STREAM.search(about) and Refused.STREAM not in known:
+            return Refused.STREAM
         if stream and "stream_options" in about and Refused.STREAM_OPTIONS not in known:
             return Refused.STREAM_OPTIONS
         if (

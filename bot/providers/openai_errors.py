@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -33,6 +33,13 @@ _CONTEXT_LENGTH = re.compile(
     r"|number of (?:input )?tokens .{0,40}exceed"
     r"|reduce (?:the|your) (?:length|prompt|input|message)|token limit exceeded"
     r"|exceeds? the (?:token limit|model's)|longer than the model|string_above_max_length|request_too_large",
+    re.IGNORECASE,
+)
+_WINDOW = re.compile(
+    r"(?:maximum|max\.?|total) (?:context|model|sequence) (?:length|size|window) (?:is|of|:)? ?(?P<a>[\d,]{3,})"
+    r"|context (?:length|window|size)\W{0,3}(?:is |of |limit )?(?:only )?\(?(?P<b>[\d,]{3,})"
+    r"|max_model_len\D{1,12}(?P<c>[\d,]{3,})"
+    r"|[\d,]{3,} tokens > (?P<d>[\d,]{3,}) maximum",
     re.IGNORECASE,
 )
 _CONTENT_FILTER = re.compile(
@@ -101,6 +108,7 @@ class Failure:
     words: str
     param: str = ""
     retry_after_s: float | None = None
+    window_tokens: int | None = None  # the model's window, where the answer names it
 
 
 def read_failure(status: int, headers: Mapping[str, str], body: bytes, *, now_us: int) -> Failure:
@@ -111,7 +119,7 @@ def read_failure(status: int, headers: Mapping[str, str], body: bytes, *, now_us
         value = body[:4000].decode(errors="replace")
     failure = _from_value(status, value)
     wait = _header_wait_s(headers, now_us)
-    return failure if wait is None else _with_wait(failure, wait)
+    return failure if wait is None else replace(failure, retry_after_s=wait)
 
 
 def reported_error(value: Mapping[str, Any]) -> ProviderError:
@@ -122,20 +130,16 @@ def reported_error(value: Mapping[str, Any]) -> ProviderError:
     if not failure.status:
         words = failure.words.lower()
         status = next((number for word, number in _STATUS_BY_WORD if word in words), 500)
-        failure = Failure(
-            status=status,
-            message=failure.message,
-            words=failure.words,
-            param=failure.param,
-            retry_after_s=failure.retry_after_s,
-        )
+        failure = replace(failure, status=status)
     return to_error(failure)
 
 
 def to_error(failure: Failure) -> ProviderError:
     """Return the failure as the error the engine knows, its detail scrubbed and cut."""
     detail = clean_detail(f"HTTP {failure.status}: {failure.message}")
-    return ProviderError(kind_of(failure), detail, retry_after_s=failure.retry_after_s)
+    return ProviderError(
+        kind_of(failure), detail, retry_after_s=failure.retry_after_s, window_tokens=failure.window_tokens
+    )
 
 
 def clean_detail(text: str, api_key: str = "") -> str:
@@ -187,17 +191,17 @@ def _from_value(status: int, value: Any) -> Failure:
         words=words,
         param=param,
         retry_after_s=_body_wait_s(value, message),
+        window_tokens=_window(error, words),
     )
 
 
-def _with_wait(failure: Failure, wait_s: float) -> Failure:
-    return Failure(
-        status=failure.status,
-        message=failure.message,
-        words=failure.words,
-        param=failure.param,
-        retry_after_s=wait_s,
-    )
+def _window(error: Any, words: str) -> int | None:
+    """Return the size of the context window that an answer names; llama.cpp has it as a number."""
+    named = error.get("n_ctx") if isinstance(error, dict) else None
+    if isinstance(named, int) and named > 0:
+        return named
+    match = _WINDOW.search(words[:4000])
+    return None if match is None else int(next(group for group in match.groups() if group).replace(",", "")) or None
 
 
 def _words(value: Any, depth: int) -> Iterator[str]:

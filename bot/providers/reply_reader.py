@@ -15,6 +15,7 @@ from bot.interfaces import ModelReply
 from bot.messages import ToolCall, Usage, clean_text, new_id
 from bot.providers.lenient_json import read_json, write_json
 from bot.providers.openai_errors import reported_error
+from bot.providers.reasoning_fields import ReasoningFields, merge_into
 from bot.providers.think_tags import ThinkTags
 
 _FINISH_REASONS = {
@@ -38,15 +39,20 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class ReplyReader:
-    """Collects one reply. Feed chunks in order, then take `reply` once."""
+    """Collects one reply. Feed chunks in order, then take `reply` once.
 
-    def __init__(self) -> None:
+    `unopened`: see `ThinkTags`.
+    """
+
+    def __init__(self, *, unopened: bool = False) -> None:
         self.begun = False  # text, reasoning or a call arrived; role-only chunks do not count
-        self._tags = ThinkTags()
-        self._reasoning: list[str] = []
+        self._tags = ThinkTags(unopened=unopened)
+        self._fields = ReasoningFields()
+        self._reasoning: list[str] = []  # as parts of the content
         self._refusal: list[str] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -57,8 +63,27 @@ class ReplyReader:
 
     @property
     def text(self) -> str:
-        """The visible text so far."""
-        return self._tags.text
+        """The text so far that can be shown."""
+        return self._tags.shown
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens reported so far."""
+        return self._usage
+
+    @property
+    def closed_unopened(self) -> bool:
+        """Whether the reply held reasoning whose opening tag was missing."""
+        return self._tags.closed_unopened
+
+    def salvage(self) -> str:
+        """Return the text that a reply cut off here can be continued from, '' where it has to begin again.
+
+        That is the case in the middle of reasoning, and once a call began: half of one means nothing.
+        """
+        if self._calls or self._malformed or self._refusal or not self._tags.settled:
+            return ""
+        return clean_text(self._tags.text)
 
     @property
     def finished(self) -> bool:
@@ -104,7 +129,10 @@ class ReplyReader:
             tool_calls=calls,
             finish_reason=self._finish_reason(calls),
             usage=self._usage,
-            reasoning=clean_text("\n".join(("".join(self._reasoning), self._tags.reasoning))).strip(),
+            reasoning=clean_text(
+                "\n".join((self._fields.text, "".join(self._reasoning), self._tags.reasoning))
+            ).strip(),
+            reasoning_fields=self._fields.fields,
             malformed_calls=self._malformed,
         )
 
@@ -141,12 +169,8 @@ class ReplyReader:
 
     def _take_message(self, message: dict[str, Any]) -> None:
         self._take_content(message.get("content"))
-        for name in ("reasoning_content", "reasoning"):
-            reasoning = message.get(name)
-            if isinstance(reasoning, str) and reasoning:
-                self.begun = True
-                self._reasoning.append(reasoning)
-                break  # endpoints that send both send the same text twice
+        if self._fields.take(message):
+            self.begun = True
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
             self.begun = True  # words of the model, if not for the person
@@ -198,6 +222,9 @@ class ReplyReader:
             call.name = name if name.startswith(call.name) else call.name + name
         if arguments:
             call.arguments.append(arguments)
+        extra = delta.get("extra_content")
+        if isinstance(extra, dict):
+            merge_into(call.extra, extra)
 
     def _call_for(self, index: Any, call_id: str, name: str, arguments: str) -> _Call:
         """Return the call that a piece belongs to; a new one when the piece begins one."""
@@ -246,7 +273,8 @@ class ReplyReader:
             call_id = call.id if call.id and call.id not in taken else new_id("call-", 12)
             taken.add(call_id)
             arguments = clean_text("".join(call.arguments))
-            calls.append(ToolCall(id=call_id, name=clean_text(call.name.strip()), arguments=arguments))
+            name = clean_text(call.name.strip())
+            calls.append(ToolCall(id=call_id, name=name, arguments=arguments, extra_content=call.extra))
         return tuple(calls)
 
     def _raise_if_declined(self, text: str, calls: tuple[ToolCall, ...]) -> None:

@@ -1,19 +1,23 @@
 """Hidden reasoning written into the text: takes `<think>…</think>` out of a reply while it streams.
 
-Rules, in order of weight:
+The tags are `<think>` and its other names (`_NAMES`), and the marks that some chat templates have instead
+(`_MARKS`, such as Magistral's `[THINK]`). Rules, in order of weight:
 
-1. Outside code, an opening `<think>`, `<thinking>` or `<reasoning>` hides everything up to a closing tag of
-   any of the three, up to `<final>`, or up to the end of the reply.
+1. Outside code, an opening tag hides everything up to any closing tag, up to `<final>`, or up to the end of
+   the reply.
 2. Inside code (a fence, or a backtick span on one line) tags are ordinary characters: an answer may explain
    them. A reply that begins with the tag is never in code, so its first block is always reasoning.
-3. A closing tag without an opening one, alone at the start of its line, ends reasoning whose opening tag was
-   part of the prompt (several chat templates do this): what came before it is reasoning too. After a hidden
-   block any stray closing tag counts, since reasoning that quotes its own tags closes early.
+3. A closing tag without an opening one ends reasoning whose opening tag was part of the prompt (several chat
+   templates do this): what came before it is reasoning too. In the middle of a line it is taken for that only
+   where it touches the end of a word or sentence, or ends its line; "with </think> you close it" is prose.
+   After a hidden block any stray closing tag counts, since reasoning that quotes its own tags closes early.
 4. `<final>` and `</final>` are taken away at the start of a reply and after hidden reasoning; elsewhere they
    are text.
 
-By rule 3 visible text can turn out to be reasoning later; then `text` gets shorter. Reasoning that arrives in
-fields of its own is the business of `reply_reader`.
+By rule 3 visible text can turn out to be reasoning later; then `text` gets shorter. Where that is likely,
+`shown` holds the text back until the reply ends: after reasoning that opened tags inside itself, and for an
+endpoint that sent a lone closing tag before (`unopened`). Reasoning that arrives in fields of its own is the
+business of `reply_reader`.
 """
 
 from __future__ import annotations
@@ -21,26 +25,54 @@ from __future__ import annotations
 import re
 
 _FENCE_LENGTH = 3
-_NAMES = ("think", "thinking", "reasoning", "final")
+_HIDING = (
+    *("think", "thinking", "thought", "thoughts", "reasoning", "reflection"),
+    *("antthinking", "antml:thinking", "seed:think", "mm:think"),
+)
+_NAMES = (*_HIDING, "final")
+_MARKS = {  # Mistral's Magistral, Kimi-VL, Cohere's Command A, OpenThinker
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+}
+_ALL_MARKS = (*_MARKS, *_MARKS.values())
+
+
+def _any_of(words: tuple[str, ...]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
 _TOKEN = re.compile(
     r"(?P<line>\n[ \t]*(?P<fence>`{3,}|~{3,})?)"
     r"|(?P<ticks>`+)"
-    r"|<(?P<close>/?)(?P<name>thinking|think|reasoning|final)(?:\s[^<>\n]{0,80})?>",
+    rf"|(?P<mark>(?-i:{_any_of(_ALL_MARKS)}))"
+    rf"|<(?P<close>/?)(?P<name>{_any_of(_NAMES)})(?:\s[^<>\n]{{0,80}})?>",
     re.IGNORECASE,
 )
-_HIDDEN_END = re.compile(r"</(?:thinking|think|reasoning)\s*>|<final\s*>", re.IGNORECASE)
+_OPENING = re.compile(rf"<(?:{_any_of(_HIDING)})(?:\s[^<>\n]{{0,80}})?>|(?-i:{_any_of(tuple(_MARKS))})", re.IGNORECASE)
+_HIDDEN_END = re.compile(
+    rf"</(?:{_any_of(_HIDING)})\s*>|<final\s*>|(?-i:{_any_of(tuple(_MARKS.values()))})", re.IGNORECASE
+)
 # What the end of a chunk may be the beginning of: a line start, a run of fence marks, or a tag.
-_OPEN_END = re.compile(r"(?:\n[ \t]*[`~]*|`+|<(?P<tag>/?[a-z]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE)
+_OPEN_END = re.compile(r"(?:\n[ \t]*[`~]*|`+|<(?P<tag>/?[a-z:]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE)
+_SENTENCE_ENDS = frozenset(".!?…:;,)]}*。！？，；：）")
 
 
 class ThinkTags:
-    """Splits one reply's text into what is shown and what is hidden. `feed` in order, then `finish` once."""
+    """Splits one reply's text into what is shown and what is hidden. `feed` in order, then `finish` once.
 
-    def __init__(self) -> None:
+    `unopened`: the endpoint is known to send closing tags without opening ones.
+    """
+
+    def __init__(self, *, unopened: bool = False) -> None:
         self.text = ""
         self.reasoning = ""
+        self.closed_unopened = False  # a closing tag ended reasoning that no tag had begun
         self._pending = ""
         self._hidden = False
+        self._opened_inside = False  # the hidden block holds an opening tag of its own
+        self._held_at: int | None = 0 if unopened else None  # where text begins that may yet be reasoning
         self._code = ""  # the marks that opened the code we are in: a backtick run or a fence
         self._fenced = False
         self._line_blank = True  # only spaces since the line began
@@ -48,6 +80,17 @@ class ThinkTags:
         self._had_block = False
         self._block_at = 0  # length of `text` when the last hidden block began
         self._final_open = False
+        self._stray = False  # a closing tag that was shown as text is the last thing on its line so far
+
+    @property
+    def shown(self) -> str:
+        """The text that can be shown while the reply is still coming."""
+        return self.text if self._held_at is None else self.text[: self._held_at]
+
+    @property
+    def settled(self) -> bool:
+        """Whether all of the text so far is certainly no reasoning, and none is being hidden."""
+        return not self._hidden and self._held_at is None
 
     def feed(self, chunk: str) -> None:
         """Take the next piece of text, of any length."""
@@ -60,6 +103,7 @@ class ThinkTags:
         """Take what was held back because it could have become a tag."""
         data, self._pending = self._pending, ""
         self._take(data)
+        self._held_at = None
 
     def _take(self, data: str) -> None:
         at = 0
@@ -77,12 +121,15 @@ class ThinkTags:
 
     def _take_hidden(self, data: str, at: int) -> int:
         end = _HIDDEN_END.search(data, at)
+        until = len(data) if end is None else end.start()
+        self._opened_inside = self._opened_inside or _OPENING.search(data, at, until) is not None
+        self.reasoning += data[at:until]
         if end is None:
-            self.reasoning += data[at:]
-            return len(data)
-        self.reasoning += data[at : end.start()]
+            return until
         self._hidden = False
         self._final_open = end.group().lower().startswith("<final")
+        if self._opened_inside and not self._final_open:
+            self._held_at = len(self.text)
         return end.end()
 
     def _take_token(self, token: re.Match[str]) -> None:
@@ -90,10 +137,12 @@ class ThinkTags:
             self._begin_line(token)
         elif token["ticks"] is not None:
             self._take_ticks(token["ticks"])
-        elif self._code or not self._take_tag(token["name"].lower(), closing=bool(token["close"])):
+        elif self._code or not self._take_tag(token):
             self._show(token.group())
 
     def _begin_line(self, token: re.Match[str]) -> None:
+        if self._stray:
+            self._end_unopened()
         fence = token["fence"] or ""
         if self._fenced:
             if fence.startswith(self._code):
@@ -116,8 +165,10 @@ class ThinkTags:
             self._code, self._fenced = "", False
         self._show(ticks)
 
-    def _take_tag(self, name: str, *, closing: bool) -> bool:
+    def _take_tag(self, token: re.Match[str]) -> bool:
         """Act on a tag outside code; False when it is just text."""
+        name = (token["name"] or "").lower()
+        closing = bool(token["close"]) if name else token["mark"] not in _MARKS
         nothing_yet = not self.text.strip()
         if name == "final":
             if closing:
@@ -129,6 +180,8 @@ class ThinkTags:
             return False
         if not closing:
             self._hidden = self._had_block = True
+            self._opened_inside = False
+            self._held_at = None
             if nothing_yet:
                 self.text = ""
             self._block_at = len(self.text)
@@ -136,19 +189,29 @@ class ThinkTags:
         if self._had_block:
             self._hide_from(self._block_at)
             return True
-        if self._line_blank:
-            self._hide_from(0)
-            self._had_block = True
+        last = self.text[-1:]
+        if self._line_blank or last.isalnum() or last in _SENTENCE_ENDS:
+            self._end_unopened()
             return True
-        return False
+        self._show(token.group())
+        self._stray = True  # what follows on its line decides
+        return True
+
+    def _end_unopened(self) -> None:
+        self._stray = False
+        self._hide_from(0)
+        self._had_block = self.closed_unopened = True
+        self._block_at = 0
 
     def _hide_from(self, start: int) -> None:
         self.reasoning += self.text[start:]
         self.text = self.text[:start]
+        self._held_at = None
 
     def _show(self, piece: str) -> None:
         if not piece:
             return
+        self._stray = self._stray and not piece.strip()
         self._line_blank = (self._line_blank or piece.startswith("\n")) and not piece.strip()
         if not self.text and self._had_block:
             piece = piece.lstrip()
@@ -159,7 +222,7 @@ def _complete_until(data: str) -> int:
     """Return how much of `data` cannot change its meaning by what follows."""
     end = _OPEN_END.search(data)
     if end is None:
-        return len(data)
+        return _mark_begins(data)
     tag = end["tag"]
     if tag is not None:
         name = tag.lstrip("/").lower()
@@ -167,3 +230,12 @@ def _complete_until(data: str) -> int:
         if not known:
             return len(data)
     return end.start()
+
+
+def _mark_begins(data: str) -> int:
+    """Return where the beginning of a mark stands at the end of `data`; its length if there is none."""
+    for first in ("[", "◁", "<"):
+        at = data.rfind(first)
+        if at >= 0 and any(mark.startswith(data[at:]) and mark != data[at:] for mark in _ALL_MARKS):
+            return at
+    return len(data)

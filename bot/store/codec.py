@@ -35,7 +35,7 @@ OUTBOX_COLUMNS = (
 )
 JOB_COLUMNS = (
     "id, channel, chat_id, thread_id, chat_type, creator_id, kind, name, text, schedule, state, next_us, "
-    "created_us, runs, max_runs, catch_up, last_state, last_error"
+    "created_us, runs, max_runs, catch_up, last_state, last_error, model"
 )
 
 
@@ -201,6 +201,7 @@ def job_row(row: Row) -> Job:
         catch_up=bool(row[15]),
         last_state=row[16],
         last_error=row[17],
+        model=row[18],
     )
 
 
@@ -225,6 +226,7 @@ def job_values(job: Job) -> Row:
         int(job.catch_up),
         job.last_state,
         job.last_error,
+        job.model,
     )
 
 

@@ -52,6 +52,7 @@ def insert_job(conn: sqlite3.Connection, new: NewJob, *, now_us: int, limit_per_
         runs=0,
         max_runs=new.max_runs,
         catch_up=new.catch_up,
+        model=new.model,
     )
     values = (*job_values(job), new.session_id)
     marks = ",".join("?" * len(values))

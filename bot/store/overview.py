@@ -50,10 +50,8 @@ class SqlOverview:
                 " WHERE t.ended_us >= ? AND l.channel = ? AND l.chat_id = ? AND l.thread_id IS ?",
                 (since_us, address.channel, address.chat_id, address.thread_id),
             ).fetchone()
-            counts = [int(number) for number in row]
-            return Usage(
-                input_tokens=counts[0], output_tokens=counts[1], cached_tokens=counts[2], cost_micros=counts[3]
-            )
+            given, made, cached, cost = map(int, row)
+            return Usage(input_tokens=given, output_tokens=made, cached_tokens=cached, cost_micros=cost)
 
         return await self._database.read(work)
 

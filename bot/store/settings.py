@@ -38,6 +38,12 @@ def put_note(conn: sqlite3.Connection, session_id: int, key: str, value: str | N
     )
 
 
+def chosen_model(conn: sqlite3.Connection, address: Address) -> str:
+    """Return the preset a chat has chosen."""
+    row = conn.execute("SELECT model FROM lanes WHERE key = ?", (address.key,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
 class SqlSettings:
     """See `bot.interfaces.Settings`."""
 
@@ -48,6 +54,10 @@ class SqlSettings:
         """See `Settings.all`."""
         rows = await self._database.read(lambda conn: conn.execute("SELECT key, value FROM settings").fetchall())
         return {key: int(orjson.loads(value)) for key, value in rows}
+
+    async def chosen_model(self, address: Address) -> str:
+        """See `Settings.chosen_model`."""
+        return await self._database.read(lambda conn: chosen_model(conn, address))
 
     async def voice(self, address: Address) -> bool:
         """See `Settings.voice`."""

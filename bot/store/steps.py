@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from bot.clock import Clock
 from bot.interfaces import Unit
-from bot.messages import InboundMessage, ToolCall, clean_text
+from bot.messages import InboundMessage, ToolCall, Usage, clean_text
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.store.codec import INBOX_COLUMNS, call_result, call_result_json, inbox_row
 from bot.store.database import Database
 from bot.store.sessions import append_history, give_title
-from bot.store.turns import check_lease, joinable
+from bot.store.turns import add_usage, check_lease, joinable
 from bot.store.unit import SqlUnit
 
 
@@ -25,7 +25,12 @@ class SqlSteps:
         self._clock = clock
 
     async def record_reply(
-        self, turn: Turn, rows: Sequence[Message], calls: Sequence[ToolCall], results: Sequence[CallResult] = ()
+        self,
+        turn: Turn,
+        rows: Sequence[Message],
+        calls: Sequence[ToolCall],
+        results: Sequence[CallResult] = (),
+        usage: Usage | None = None,
     ) -> None:
         """See `Steps.record_reply`."""
 
@@ -43,6 +48,8 @@ class SqlSteps:
             )
             for result in results:
                 _save_result(conn, turn.id, result)
+            if usage is not None:
+                add_usage(conn, turn.id, usage)
 
         await self._database.write(work)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from bot.clock import US_PER_S, Clock
 from bot.errors import StaleLease
-from bot.messages import Origin, Usage, clean_text
+from bot.messages import InboundMessage, Origin, Usage, clean_text
 from bot.records import Ending, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, inbox_row
 from bot.store.database import Database
@@ -15,6 +15,7 @@ from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.outbox import insert_outbound
 from bot.store.sessions import append_history, begin_session, give_title, session_for
+from bot.store.settings import chosen_model
 
 LEASE_US = 30 * US_PER_S
 """How long a claim holds without renewal (design 4)."""
@@ -37,6 +38,12 @@ def add_usage(conn: sqlite3.Connection, turn_id: int, usage: Usage) -> None:
         " cached_tokens = cached_tokens + ?, cost_micros = cost_micros + ? WHERE id = ?",
         (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost_micros, turn_id),
     )
+
+
+def _preset_of(conn: sqlite3.Connection, message: InboundMessage) -> str:
+    """Return the preset a new turn runs with: that of its job or subagent, else what its chat has chosen."""
+    named = message.meta.get("model")
+    return str(named) if named is not None else chosen_model(conn, message.address)
 
 
 def messages_of(conn: sqlite3.Connection, turn_id: int) -> tuple[QueuedMessage, ...]:
@@ -125,10 +132,11 @@ class SqlTurns:
             home = address.key
             ensure_lane(conn, home, address)
         session_id = session_for(conn, home, messages[0].message, now)
+        model = _preset_of(conn, messages[0].message)
         cursor = conn.execute(
-            "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us)"
-            " VALUES (?, 'running', 1, ?, 1, ?, ?)",
-            (session_id, self._owner, now + LEASE_US, now),
+            "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us, model)"
+            " VALUES (?, 'running', 1, ?, 1, ?, ?, ?)",
+            (session_id, self._owner, now + LEASE_US, now, model),
         )
         turn_id = int(cursor.lastrowid or 0)
         conn.execute("UPDATE lanes SET turn_id = ? WHERE key = ?", (turn_id, lane))
@@ -148,6 +156,7 @@ class SqlTurns:
             messages=messages,
             zone=zone,
             goal=current_goal(conn, session_id),
+            model=model,
         )
 
     def _first_messages(self, conn: sqlite3.Connection, lane: str) -> tuple[QueuedMessage, ...]:
@@ -176,8 +185,8 @@ class SqlTurns:
             "UPDATE turns SET owner = ?, fence = fence + 1, attempts = attempts + 1, lease_us = ? WHERE id = ?",
             (self._owner, now + LEASE_US, turn_id),
         )
-        session_id, attempts, step, fence, draft_id = conn.execute(
-            "SELECT session_id, attempts, step, fence, draft_id FROM turns WHERE id = ?", (turn_id,)
+        session_id, attempts, step, fence, draft_id, model = conn.execute(
+            "SELECT session_id, attempts, step, fence, draft_id, model FROM turns WHERE id = ?", (turn_id,)
         ).fetchone()
         (lane,) = conn.execute("SELECT key FROM lanes WHERE turn_id = ?", (turn_id,)).fetchone()
         messages = messages_of(conn, turn_id)
@@ -198,6 +207,7 @@ class SqlTurns:
             zone=zone,
             draft_id=draft_id,
             goal=current_goal(conn, session_id),
+            model=model,
         )
 
 

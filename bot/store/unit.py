@@ -9,7 +9,7 @@ from bot.interfaces import FiringComposer
 from bot.messages import Address, InboundMessage, OutboundMessage
 from bot.records import Goal, Job, NewJob, Subagent
 from bot.store.goals import current_goal, goals_of_lane, insert_goal, update_goal
-from bot.store.inbox import insert_inbound
+from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
 from bot.store.sessions import find_session, switch_session
@@ -100,6 +100,11 @@ class SqlUnit:
     def notes(self, session_id: int) -> dict[str, str]:
         """See `Unit.notes`."""
         return notes_of(self._conn, session_id)
+
+    def choose_model(self, address: Address, preset: str) -> None:
+        """See `Unit.choose_model`."""
+        ensure_lane(self._conn, address.key, address)
+        self._conn.execute("UPDATE lanes SET model = ? WHERE key = ?", (preset, address.key))
 
     def put_note(self, session_id: int, key: str, value: str | None) -> None:
         """See `Unit.put_note`."""

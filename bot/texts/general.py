@@ -243,6 +243,16 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Es warten zu viele Nachrichten; diese konnte ich nicht annehmen. Bitte schick sie später noch einmal.",
         "排队的消息太多,暂时无法接收。请稍后再发送。",
     ),
+    "answer.cut": (
+        "(The answer is longer than the model may write at once; this is where it stopped. Say “continue” for more.)",
+        "(Die Antwort ist länger, als das Modell auf einmal schreiben darf; hier endet sie. Schreib „weiter“ für mehr.)",
+        "(回答超出了模型一次可写的长度,到此中断。发送“继续”可接着写。)",
+    ),
+    "answer.filtered": (
+        "(The provider's content filter broke off this answer.)",
+        "(Der Inhaltsfilter des Anbieters hat diese Antwort abgebrochen.)",
+        "(此回答被模型服务的内容过滤器中断。)",
+    ),
     "stand_in": (
         "(The model cannot be reached; I handled this myself.)",
         "(Das Modell ist nicht erreichbar; das habe ich selbst erledigt.)",

@@ -13,6 +13,7 @@ from bot.records import CallResult, Job, JobState
 from bot.texts import say
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
+from bot.toolkit.presets import preset_problem
 
 _CHANGES = frozenset({"update", "remove", "pause", "resume", "run_now"})
 _OWN = frozenset({"remove", "pause"})  # what a job's own turn may do to its job
@@ -44,6 +45,11 @@ _OWN = frozenset({"remove", "pause"})  # what a job's own turn may do to its job
             "quiet_hours": {"type": "string", "description": "Local times without firings, e.g. 22:00-06:00."},
             "urgent": {"type": "boolean", "description": "Fires in quiet hours too."},
             "catch_up": {"type": "boolean", "description": "False: a firing that was missed is not made up for."},
+            "model": {
+                "type": "string",
+                "maxLength": 64,
+                "description": "For a task: a model preset (`my` lists them; owners only); default: the chat's.",
+            },
             "job_id": {"type": "string", "description": "The job to update, remove, pause, resume or run now."},
         },
         "required": ["action"],
@@ -54,9 +60,9 @@ class CronTool(Tool):
     """Sets, lists, changes and removes reminders and scheduled tasks of this chat.
 
     Parameters: action; for add kind, text and exactly one of at, in_seconds, every_seconds, cron_expr, and the
-    optional fields; for the others job_id. Result: a receipt with id, next time, date, year and zone, stored
-    before it is given. Errors: a bad field, a past time or an unknown zone, each
-    with the current local time; too many jobs. Refused: another chat's job, or in a group another person's.
+    optional fields, for a task also model (a preset; owners only); for the others job_id. Result: a receipt with id,
+    next time, date, year and zone, stored before it is given. Errors: a bad field, a past time or an unknown zone,
+    each with the current local time; too many jobs. Refused: another chat's job, or in a group another person's.
     """
 
     name = "cron"
@@ -90,6 +96,8 @@ class CronTool(Tool):
         if params["action"] == "list":
             return ToolResult(list_jobs(await self._context.store.jobs.list(request.address), request))
         call_id = current_call_id()
+        if (name := params.get("model")) is not None and (problem := preset_problem(self._context.llm, name, request)):
+            return ToolResult.error(problem)
 
         def work(unit: Unit) -> CallResult:
             try:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from bot import __version__
+from bot.config.models import DEFAULT_PRESET
 from bot.interfaces import Unit
 from bot.messages import Replay, Risk
 from bot.records import CallResult
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.catalogue import ToolListing
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
+from bot.toolkit.presets import preset_of, preset_problem
 from bot.toolkit.settings import SETTINGS
 from bot.zones import start_of_day_us
 
@@ -34,7 +36,8 @@ _NOTE = "note."
                 "maxLength": _KEY_CHARS,
                 "description": (
                     "What to check or set: model, limits, usage, tools, jobs, notes; a setting "
-                    f"({', '.join(SETTINGS)}); or note.NAME, a value kept for this conversation. Default: everything."
+                    f"({', '.join(SETTINGS)}; or model, this chat's preset); or note.NAME, a value kept for this "
+                    "conversation. Default: everything."
                 ),
             },
             "value": {
@@ -51,7 +54,8 @@ class MyTool(Tool):
 
     Parameters: action (check, set), key, value. Checking shows version and model, limits, the tokens this chat
     used today, tools with their status, this chat's jobs, and notes. Setting takes two settings of `[limits]`
-    (owners in private chats only; they hold for all chats and survive restarts) and `note.NAME` (50 notes of at
+    (they hold for all chats and survive restarts), `model`, the preset that answers in this chat from the next turn
+    on (these three only for owners in private chats), and `note.NAME` (50 notes of at
     most 2,000 characters for this conversation). Secrets are never shown. Errors: an unknown key, a value out of
     its bounds. Result: the state, or what was set.
     """
@@ -90,8 +94,11 @@ class MyTool(Tool):
         if key.startswith(_NOTE) and len(key) > len(_NOTE):
             name, text = key.removeprefix(_NOTE), None if value is None else str(value)
             return await self._write(request, lambda unit: _set_note(unit, request, name, text))
+        if key == "model":
+            return await self._choose_model(request, "" if value is None else str(value))
         if key not in SETTINGS:
-            return ToolResult.error(f"key: {key or 'missing'}; what can be set: {', '.join(SETTINGS)}, note.NAME")
+            known = ", ".join(("model", *SETTINGS))
+            return ToolResult.error(f"key: {key or 'missing'}; what can be set: {known}, note.NAME")
         number = None if value is None else _number(value)
         bounds = SETTINGS[key]
         if value is not None and (number is None or not bounds.lowest <= number <= bounds.highest):
@@ -107,6 +114,17 @@ class MyTool(Tool):
         self._context.room.settings.apply(await self._context.store.settings.all())
         return result
 
+    async def _choose_model(self, request: RequestContext, name: str) -> ToolResult:
+        if problem := preset_problem(self._context.llm, name, request):
+            return ToolResult.error(problem)
+        preset = preset_of(name)
+
+        def work(unit: Unit) -> ToolResult:
+            unit.choose_model(request.address, preset)
+            return ToolResult(f"From the next turn on, {preset or DEFAULT_PRESET} answers in this chat.")
+
+        return await self._write(request, work)
+
     async def _write(self, request: RequestContext, work: Callable[[Unit], ToolResult]) -> ToolResult:
         call_id = current_call_id()
 
@@ -120,7 +138,7 @@ class MyTool(Tool):
     # --- checking
 
     async def _check(self, request: RequestContext, key: str) -> ToolResult:
-        texts = {"model": self._model(), "limits": self._limits(), "tools": self._tools()}
+        texts = {"model": await self._model(request), "limits": self._limits(), "tools": self._tools()}
         texts["usage"] = await self._usage(request)
         texts["jobs"] = await self._jobs(request)
         notes = await self._context.store.settings.notes(request.turn.session_id)
@@ -137,11 +155,20 @@ class MyTool(Tool):
         known = [*texts, *SETTINGS, *(f"note.{name}" for name in notes)]
         return ToolResult.error(f"key: there is no {key!r}; there are {', '.join(known)}")
 
-    def _model(self) -> str:
-        llm = self._context.llm
-        if llm.provider == "offline":
-            return f"Dutiful {__version__}, no model: the offline provider answers"
-        return f"Dutiful {__version__}, model {llm.model}, context window of {llm.context_window_tokens:,} tokens"
+    async def _model(self, request: RequestContext) -> str:
+        """Return what answers in this turn, and the presets with the one that the chat has chosen."""
+        llm, used = self._context.llm, request.turn.model
+        model = llm.resolved(used) if used in llm.presets else llm
+        if model.provider == "offline":
+            text = f"Dutiful {__version__}, no model: the offline provider answers"
+        else:
+            window = f"context window of {model.context_window_tokens:,} tokens"
+            text = f"Dutiful {__version__}, model {model.model}, {window}"
+        if not llm.presets:
+            return text
+        chosen = await self._context.store.settings.chosen_model(request.address) or DEFAULT_PRESET
+        presets = [f"{DEFAULT_PRESET} ({llm.model})", *(f"{name} ({llm.resolved(name).model})" for name in llm.presets)]
+        return f"{text}; presets: {', '.join(presets)}; this chat has chosen {chosen}"
 
     def _limits(self) -> str:
         settings = self._context.room.settings

@@ -11,6 +11,7 @@ from bot.messages import InboundMessage, Origin, Replay, Risk, new_id
 from bot.records import CallResult, Subagent, SubagentState, outcome_id
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
+from bot.toolkit.presets import preset_of, preset_problem
 
 TASK_LIMIT_CHARS = 20_000
 WAIT_S = 600.0
@@ -31,6 +32,11 @@ _COMMIT_S = 30.0  # what the call may take beside the wait
                 "description": "The whole task: the subagent knows nothing of this conversation.",
             },
             "label": {"type": "string", "maxLength": 60, "description": "A short name for it."},
+            "model": {
+                "type": "string",
+                "maxLength": 64,
+                "description": "A model preset (`my` lists them; owners only); default: the chat's.",
+            },
             "wait": {
                 "type": "boolean",
                 "description": f"Wait for the result, up to {WAIT_S:g} s, instead of going on at once (default false).",
@@ -43,10 +49,10 @@ _COMMIT_S = 30.0  # what the call may take beside the wait
 class SpawnTool(Tool):
     """Starts a background subagent whose result comes back to this chat.
 
-    Parameters: task (at most 20,000 characters), label, wait. Result: the subagent's id at once; its outcome comes
-    back later as a message of its own. With wait, the outcome itself, unless it takes longer than 600 s. Errors:
-    too many subagents of this chat at work. Limits: time and steps of `[limits]`; a subagent cannot send messages,
-    schedule or spawn.
+    Parameters: task (at most 20,000 characters), label, model (a preset; owners only), wait. Result: the subagent's
+    id at once; its outcome comes back later as a message of its own. With wait, the outcome itself, unless it takes
+    longer than 600 s. Errors: too many subagents of this chat at work, a model that is not configured. Limits: time
+    and steps of `[limits]`; a subagent cannot send messages, schedule or spawn.
     """
 
     name = "spawn"
@@ -75,6 +81,9 @@ class SpawnTool(Tool):
         """See the class."""
         request = current_request()
         call_id = current_call_id()
+        preset = params.get("model") or ""
+        if preset and (problem := preset_problem(self._context.llm, preset, request)):
+            return ToolResult.error(problem)
         label = (params.get("label") or params["task"]).strip().split("\n")[0][:60]
         limit = self._context.limits.subagents_per_chat
         started: list[Subagent] = []
@@ -99,7 +108,7 @@ class SpawnTool(Tool):
             )
             started.append(subagent)
             unit.add_subagent(subagent)
-            unit.put_inbound(_order(subagent))
+            unit.put_inbound(_order(subagent, preset))
             text = f"Subagent {subagent.id} “{label}” is at work in the background; its result will come to this chat."
             return CallResult(call_id=call_id, text=text)
 
@@ -133,7 +142,13 @@ class SpawnTool(Tool):
         return result
 
 
-def _order(subagent: Subagent) -> InboundMessage:
+def _order(subagent: Subagent, preset: str) -> InboundMessage:
+    meta: dict[str, Any] = {
+        "subagent_id": subagent.id,
+        "label": subagent.label,
+        "parent_lane": subagent.parent_lane,
+        "session_id": subagent.session_id,
+    }
     return InboundMessage(
         address=subagent.address,
         account="subagents",
@@ -144,10 +159,5 @@ def _order(subagent: Subagent) -> InboundMessage:
         origin=Origin.SUBAGENT,
         lane=f"sub:{subagent.id}",
         reply_to=subagent.reply_to,
-        meta={
-            "subagent_id": subagent.id,
-            "label": subagent.label,
-            "parent_lane": subagent.parent_lane,
-            "session_id": subagent.session_id,
-        },
+        meta=meta | ({"model": preset_of(preset)} if preset else {}),
     )

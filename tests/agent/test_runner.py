@@ -392,7 +392,9 @@ async def test_a_context_that_is_too_long_is_shrunk_once_and_tried_again(tmp_pat
 async def test_a_context_that_never_fits_ends_in_the_way_out(tmp_path: Path) -> None:
     provider = ScriptedProvider(TOO_LONG)
     async with rig(tmp_path, provider) as engine:
-        assert (await engine.asks("hi")).startswith("This conversation no longer fits the model.")
+        assert await engine.asks("hi") == (
+            "This conversation no longer fits the model. Shorten it with /compact, or start a new one with /new."
+        )
         assert len(provider.requests) == 2
         await engine.asks("/new")
         provider.outcomes[:] = [said("Fresh.")]

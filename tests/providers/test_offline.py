@@ -9,8 +9,8 @@ import pytest
 
 from bot.config import JobsSection, LimitsSection
 from bot.errors import ProviderError, ProviderErrorKind
-from bot.providers.fallback import StandInProvider
 from bot.providers.offline import OfflineProvider
+from bot.providers.stand_in import StandInProvider
 from tests.support.clock import FakeClock, instant
 from tests.support.engine import Rig, again, rig
 from tests.support.providers import ScriptedProvider

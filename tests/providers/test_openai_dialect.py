@@ -9,7 +9,7 @@ import pytest
 
 from bot.interfaces import ModelRequest
 from bot.providers.openai_dialect import Dialect, Refused, output_limit_tokens
-from bot.providers.openai_errors import Failure
+from bot.providers.openai_errors import Failure, read_failure
 from tests.support.model_calls import ask, tool
 
 LOCAL = "http://127.0.0.1:11434/v1"
@@ -150,7 +150,7 @@ def test_a_limit_above_the_models_own_is_lowered_to_it(words: str) -> None:
         (401, "Unsupported parameter: 'max_tokens'"),
         (500, "Unsupported value: 'temperature'"),
         (400, "Unknown parameter: 'parallel_tool_calls'"),
-        (400, "Unsupported: maximum context length is 500 tokens, lower max_tokens"),
+        (400, "Unsupported: maximum context length is 2048 tokens, lower max_tokens"),
     ],
 )
 def test_nothing_is_learned_from_other_errors(status: int, words: str) -> None:
@@ -167,3 +167,123 @@ def test_what_another_call_learned_meanwhile_is_not_a_second_refusal() -> None:
     assert endpoint.learn(failure, ask(), stream=True, revision=before)
     assert endpoint.learn(failure, ask(), stream=True, revision=before)
     assert endpoint.refused == {Refused.LIMIT_NAME}
+
+
+def overflow(window: int, given: int, wanted: int) -> Failure:
+    words = (
+        f"This model's maximum context length is {window} tokens. However, you requested {given + wanted} tokens "
+        f"({given} in the messages, {wanted} in the completion). Please reduce the length."
+    )
+    return read_failure(400, {}, orjson.dumps({"error": {"message": words}}), now_us=0)
+
+
+def test_a_window_that_is_smaller_than_configured_lowers_the_output_limit_once() -> None:
+    """C098, where the configured window is not the model's."""
+    endpoint = dialect(output_tokens=16_384)
+    refused = overflow(16_384, 900, 16_384)
+    assert "4096 of output" in endpoint.learn(refused, ask(), stream=True, revision=endpoint.revision)
+    assert fields(endpoint)["max_tokens"] == 4_096
+    assert not endpoint.learn(overflow(16_384, 15_000, 4_096), ask(), stream=True, revision=endpoint.revision)
+
+
+def test_an_input_that_is_too_long_by_itself_is_not_sent_again() -> None:
+    endpoint = dialect(output_tokens=16_384)
+    refused = overflow(8_192, 8_000, 16_384)
+    assert refused.window_tokens == 8_192
+    assert not endpoint.learn(refused, ask(), stream=True, revision=endpoint.revision)
+    assert fields(endpoint)["max_tokens"] == 2_048
+
+
+def test_effort_is_sent_when_configured_and_given_up_when_refused() -> None:
+    endpoint = dialect(reasoning_effort="high")
+    assert fields(endpoint)["reasoning_effort"] == "high"
+    assert fields(endpoint, ask(reasoning_effort="low"))["reasoning_effort"] == "low"
+    assert refuse(endpoint, "Unrecognized request argument supplied: reasoning_effort") == "refuses reasoning_effort"
+    assert "reasoning_effort" not in fields(endpoint)
+
+
+def test_without_a_configured_effort_none_is_sent() -> None:
+    assert "reasoning_effort" not in fields(dialect(), ask(reasoning_effort="low"))
+
+
+def thinking(model: str) -> ModelRequest:
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "x", "arguments": "{}"},
+        "extra_content": {"google": {"thought_signature": "s"}},
+    }
+    said = {
+        "role": "assistant",
+        "content": "One moment.",
+        "tool_calls": [call],
+        "reasoning_content": "plan",
+        "reasoning_details": [{"type": "reasoning.text", "text": "plan", "signature": "s"}],
+        "reasoning_model": model,
+    }
+    result = {"role": "tool", "tool_call_id": "c1", "content": "done"}
+    return ModelRequest(messages=[{"role": "user", "content": "go"}, said, result])
+
+
+def test_a_model_gets_its_own_signed_reasoning_back_as_it_was() -> None:
+    sent = fields(dialect(), thinking("m"))["messages"][1]
+    assert "reasoning_content" not in sent
+    assert sent["reasoning_details"][0]["signature"] == "s"
+    assert sent["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "s"}}
+    assert "reasoning_model" not in sent
+
+
+def test_plain_reasoning_goes_back_where_that_is_configured() -> None:
+    assert fields(dialect(replays_reasoning=True), thinking("m"))["messages"][1]["reasoning_content"] == "plan"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The reasoning_content in the thinking mode must be passed back to the API.",
+        "Missing reasoning_content field in the assistant message at message index 2.",
+    ],
+)
+def test_an_endpoint_that_wants_plain_reasoning_back_gets_it_from_then_on(words: str) -> None:
+    endpoint = dialect()
+    assert refuse(endpoint, words, thinking("m")) == "wants its reasoning back"
+    assert fields(endpoint, thinking("m"))["messages"][1]["reasoning_content"] == "plan"
+    # The calls of another model have a place for it too, with nothing of the other's thoughts in it.
+    assert fields(endpoint, thinking("other"))["messages"][1] == {**WITHOUT, "reasoning_content": ""}
+    assert not refuse(endpoint, words, thinking("m"))
+
+
+@pytest.mark.parametrize("words", ["Streaming is not supported for this model", "'stream' must be false"])
+def test_an_endpoint_that_cannot_stream_is_asked_for_the_whole(words: str) -> None:
+    endpoint = dialect()
+    assert refuse(endpoint, f"Unsupported value: {words}") == "refuses stream"
+    assert not {"stream", "stream_options"} & set(fields(endpoint, stream=True))
+
+
+PLAIN_CALL = {"id": "c1", "type": "function", "function": {"name": "x", "arguments": "{}"}}
+WITHOUT = {"role": "assistant", "content": "One moment.", "tool_calls": [PLAIN_CALL]}
+
+
+def test_reasoning_of_another_model_is_left_out_and_the_request_unchanged() -> None:
+    request = thinking("other")
+    assert fields(dialect(), request)["messages"][1] == WITHOUT
+    assert "reasoning_content" in request.messages[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages[1]: unrecognized field 'reasoning_content'",
+        "messages.1.reasoning_details: Extra inputs are not permitted",
+        "Invalid `signature` in `thinking` block",
+    ],
+)
+def test_an_endpoint_that_refuses_reasoning_gets_none_from_then_on(words: str) -> None:
+    endpoint = dialect()
+    assert refuse(endpoint, words, thinking("m")) == "refuses reasoning"
+    assert fields(endpoint, thinking("m"))["messages"][1] == WITHOUT
+    assert not refuse(endpoint, words, thinking("m"))
+
+
+def test_an_endpoint_that_misses_a_signature_is_not_sent_even_less() -> None:
+    assert not refuse(dialect(), "Function call is missing a thought_signature", thinking("m"))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bot.errors import ProviderErrorKind
-from bot.providers.openai_compatible import CallLimits
+from bot.providers.call_limits import CallLimits
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 from tests.support.model_calls import ask, complete, fail, provider_for

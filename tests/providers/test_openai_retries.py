@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from bot.errors import ConfigError, ProviderErrorKind
-from bot.providers.openai_compatible import CallLimits, OpenAIProvider
+from bot.providers.call_limits import CallLimits
+from bot.providers.openai_compatible import OpenAIProvider
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_endpoint import Endpoint, error_for, quota_exceeded
 from tests.platforms.openai_script import Reply
@@ -192,7 +193,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(api_key: 
 async def test_warming_up_loads_the_sdk_before_the_first_call() -> None:
     provider = OpenAIProvider(model="m", base_url="http://127.0.0.1:9/v1", limits=QUICK)
     await provider.warm_up()
-    assert provider._client is not None
+    assert provider._endpoint._client is not None
     await provider.close()
     await provider.close()
 

@@ -9,7 +9,8 @@ import pytest
 
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.messages import Usage
-from bot.providers.openai_compatible import CallLimits, OpenAIProvider
+from bot.providers.call_limits import CallLimits
+from bot.providers.openai_compatible import OpenAIProvider
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_endpoint import Endpoint
 from tests.platforms.openai_script import Reply
@@ -224,7 +225,7 @@ async def test_a_hanging_call_does_not_hold_up_another_one() -> None:
 async def test_calls_use_one_connection_again_after_done() -> None:
     async with OpenAIApi() as api, provider_for(api) as provider:
         await provider.complete(ask(), lambda text: None)
-        client = provider._client
+        client = provider._endpoint._client
         assert client is not None
         await provider.complete(ask(), lambda text: None)
         assert len(client._client._transport._pool.connections) == 1  # type: ignore[attr-defined]

@@ -10,8 +10,9 @@ import pytest
 
 from bot.errors import ProviderError
 from bot.interfaces import ModelReply, ModelRequest, Provider
-from bot.providers.fallback import StandInProvider
+from bot.providers.fallback import Entry, FallbackProvider
 from bot.providers.openai_compatible import OpenAIProvider
+from bot.providers.stand_in import StandInProvider
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 from tests.support.model_calls import QUICK, Naps, tool
@@ -27,8 +28,12 @@ def stand_in(api: OpenAIApi) -> Provider:
     return StandInProvider(openai(api), second, notice=lambda language: "The model is down.")
 
 
+def chain(api: OpenAIApi) -> Provider:
+    return FallbackProvider([Entry(label="one", provider=openai(api)), Entry(label="two", provider=openai(api))])
+
+
 Make = Callable[[OpenAIApi], Provider]
-PROVIDERS: dict[str, Make] = {"openai": openai, "stand-in": stand_in}
+PROVIDERS: dict[str, Make] = {"openai": openai, "stand-in": stand_in, "fallback": chain}
 
 
 @pytest.fixture

@@ -46,6 +46,22 @@ def split(*chunks: str) -> ThinkTags:
         ("close it with </think> at the end", "close it with </think> at the end"),
         ("a <final> word", "a <final> word"),
         ("<thinker> and <b>bold</b>", "<thinker> and <b>bold</b>"),
+        ("<thought>plan</thought>Hi", "Hi"),
+        ("<thoughts>plan</thoughts>Hi", "Hi"),
+        ("<reflection>plan</reflection>Hi", "Hi"),
+        ("<antThinking>plan</antThinking>Hi", "Hi"),
+        ("<seed:think>plan</seed:think>Hi", "Hi"),
+        ("[THINK]plan[/THINK]Hi", "Hi"),
+        ("[think] is a word", "[think] is a word"),
+        ("◁think▷plan◁/think▷Hi", "Hi"),
+        ("<|START_THINKING|>plan<|END_THINKING|>Hi", "Hi"),
+        ("<|begin_of_thought|>plan<|end_of_thought|>Hi", "Hi"),
+        ("its tag was in the prompt.</think>\n\nHi", "Hi"),
+        ("its tag was in the prompt</think>Hi", "Hi"),
+        ("its tag was in the prompt. </think>\nHi", "Hi"),
+        ("plan [/THINK]\nHi", "Hi"),
+        ("plan\n</think>Hi <think>more</think>you", "Hi you"),
+        ("the tag '</think>' closes it", "the tag '</think>' closes it"),
     ],
 )
 def test_reasoning_in_tags_is_never_shown_and_nothing_else_is_lost(written: str, shown: str) -> None:
@@ -71,6 +87,42 @@ def test_a_lone_angle_bracket_at_the_end_is_shown() -> None:
     assert split("1 ", "<").text == "1 <"
 
 
+def test_reasoning_that_quotes_its_own_tag_is_not_shown_while_it_comes_either() -> None:
+    """Nested blocks end at their first closing tag; what follows may still be reasoning."""
+    tags = ThinkTags()
+    seen = []
+    for chunk in ("<think>a <think>b</think> still the plan", " and more</think>", "Hi", " you"):
+        tags.feed(chunk)
+        seen.append(tags.shown)
+    tags.finish()
+    assert seen == ["", "", "Hi", "Hi you"]
+    assert tags.shown == tags.text == "Hi you"
+
+
+def test_after_a_quoted_tag_an_answer_without_another_closing_tag_is_shown_at_its_end() -> None:
+    tags = ThinkTags()
+    tags.feed("<think>they ask about <think> tags</think>They hide")
+    assert tags.shown == ""
+    assert not tags.settled
+    tags.finish()
+    assert tags.shown == "They hide"
+
+
+def test_an_endpoint_known_to_leave_out_the_opening_tag_shows_no_reasoning_on_the_way() -> None:
+    tags = ThinkTags(unopened=True)
+    tags.feed("the plan\n")
+    assert (tags.shown, tags.settled) == ("", False)
+    tags.feed("</think>Hi")
+    assert (tags.shown, tags.settled, tags.closed_unopened) == ("Hi", True, True)
+
+
+def test_such_an_endpoint_that_did_not_think_loses_nothing() -> None:
+    tags = ThinkTags(unopened=True)
+    tags.feed("Hi")
+    tags.finish()
+    assert (tags.shown, tags.closed_unopened) == ("Hi", False)
+
+
 PIECES = st.sampled_from(
     [
         "<think>",
@@ -78,6 +130,10 @@ PIECES = st.sampled_from(
         "<final>",
         "</final>",
         "<reasoning>",
+        "</seed:think>",
+        "[THINK]",
+        "[/THINK]",
+        "<|END_THINKING|>",
         "`",
         "```",
         "\n",
@@ -102,3 +158,17 @@ def test_where_chunks_are_cut_changes_nothing(text: str, sizes: list[int]) -> No
     whole = split(text)
     parts = split(*chunks)
     assert (parts.text, parts.reasoning) == (whole.text, whole.reasoning)
+
+
+@given(st.lists(PIECES, max_size=10).map("".join), st.lists(st.integers(1, 4), max_size=40), st.booleans())
+def test_what_is_shown_on_the_way_never_holds_what_a_tag_opened_hides(
+    text: str, sizes: list[int], unopened: bool
+) -> None:
+    tags, at = ThinkTags(unopened=unopened), 0
+    for size in sizes:
+        tags.feed(text[at : at + size])
+        at += size
+        assert tags.text.startswith(tags.shown)
+    tags.feed(text[at:])
+    tags.finish()
+    assert tags.shown == tags.text

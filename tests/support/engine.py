@@ -17,7 +17,7 @@ import orjson
 from bot.access.policy import AccessPolicy, AllowList
 from bot.agent.commands import is_immediate
 from bot.agent.governor import GovernorLimits
-from bot.agent.models import Model, ModelShelf
+from bot.agent.models import Model, ModelShelf, Prices
 from bot.assembly import Agent, AgentBase
 from bot.bus import LocalSignal, MessageBus
 from bot.config import BotSection, Config, JobsSection, LimitsSection, SessionsSection, ToolsConfig
@@ -117,6 +117,9 @@ class Setup:
     channels: Sequence[MemoryChannel] = ()
     window_tokens: int = 128_000
     sessions: SessionsSection = field(default_factory=SessionsSection)
+    presets: Mapping[str, Model] = field(default_factory=dict)
+    replay_fields: Collection[str] = ()
+    prices: Mapping[str, Prices] = field(default_factory=dict)  # by the model that answers
     sections: Mapping[str, Any] = field(default_factory=dict)  # further sections of the configuration, by name
 
     def config(self) -> Config:
@@ -177,7 +180,10 @@ class Rig:
                     tool_result_chars=limits.tool_result_chars,
                     preview_chars=limits.preview_chars,
                 ),
-            )
+                replay_fields=setup.replay_fields,
+                prices=setup.prices,
+            ),
+            setup.presets,
         )
         self.sound = build_sound(setup.config(), self.clock)
         agent = Agent(

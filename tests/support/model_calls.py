@@ -9,7 +9,8 @@ from typing import Any
 
 from bot.errors import ProviderError
 from bot.interfaces import ModelReply, ModelRequest
-from bot.providers.openai_compatible import CallLimits, OpenAIProvider
+from bot.providers.call_limits import CallLimits
+from bot.providers.openai_compatible import OpenAIProvider
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 

@@ -108,7 +108,7 @@ async def test_a_setting_holds_at_once_for_all_and_after_a_restart(engine: Rig) 
     [
         ({"action": "set", "key": "steps_per_turn", "value": "0"}, "takes a whole number from 1 to 500"),
         ({"action": "set", "key": "steps_per_turn", "value": "many"}, "takes a whole number from 1 to 500"),
-        ({"action": "set", "key": "api_key", "value": "x"}, "what can be set: steps_per_turn"),
+        ({"action": "set", "key": "api_key", "value": "x"}, "what can be set: model, steps_per_turn"),
         ({"action": "set", "value": "x"}, "key: missing"),
         ({"action": "set", "key": "note.", "value": "x"}, "what can be set"),
         ({"key": "secrets"}, "there is no 'secrets'"),
