@@ -31,6 +31,13 @@ _FINISH_REASONS = {
 }
 """Names that some endpoints use for the four reasons of chat.completions."""
 
+_BROKEN_OFF = frozenset({"insufficient_system_resource", "abort", "aborted", "cancelled"})
+"""Reasons that stand where the answer breaks off: DeepSeek's (https://api-docs.deepseek.com/api/create-chat-completion)
+and those of servers that ended the request themselves."""
+
+_MOST_TOKENS = 1_000_000_000
+"""No call uses as many; a larger number is a mistake, and one beyond 64 bits could not be stored."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -165,6 +172,8 @@ class ReplyReader:
         reason = reason.lower()
         if reason == "error":
             raise ProviderError(ProviderErrorKind.SERVER, "the endpoint ended the reply with an error")
+        if reason in _BROKEN_OFF:
+            raise ProviderError(ProviderErrorKind.CUT, f"the endpoint broke the reply off: {reason}")
         self._finish = _FINISH_REASONS.get(reason, reason) or self._finish
 
     def _take_message(self, message: dict[str, Any]) -> None:
@@ -332,4 +341,6 @@ def _texts(value: Any) -> list[str]:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return int(value) if 0 < value <= _MOST_TOKENS else 0

@@ -56,7 +56,9 @@ _HIDDEN_END = re.compile(
 )
 # What the end of a chunk may be the beginning of: a line start, a run of fence marks, or a tag.
 # Marks are looked at from the first of a run on only: from each of them, a long run would take time by its square.
-_OPEN_END = re.compile(r"(?:\n[ \t]*[`~]*|(?<!`)`+|<(?P<tag>/?[a-z:]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE)
+_OPEN_END = re.compile(
+    r"(?:\n[ \t]*[`~]*|(?<!`)`+|<(?P<tag>/?[a-z:]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE
+)
 _SENTENCE_ENDS = frozenset(".!?…:;,)]}*。！？，；：）")
 
 
