@@ -225,6 +225,8 @@ class ReplyReader:
         call_id = delta.get("id")
         call_id = call_id if isinstance(call_id, str) else ""
         arguments = _arguments(function.get("arguments"))
+        if call_id and arguments and self._is_repeat(delta.get("index"), call_id, name, arguments):
+            return
         call = self._call_for(delta.get("index"), call_id, name, arguments)
         call.id = call.id or call_id
         if name and name != call.name:
@@ -234,6 +236,13 @@ class ReplyReader:
         extra = delta.get("extra_content")
         if isinstance(extra, dict):
             merge_into(call.extra, extra)
+
+    def _is_repeat(self, index: Any, call_id: str, name: str, arguments: str) -> bool:
+        """Tell a whole call that is sent again, as a summary at the end of a stream: it must not be run twice."""
+        known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
+        if known is None or known.id != call_id or name not in ("", known.name):
+            return False
+        return "".join(known.arguments) == arguments and arguments.lstrip().startswith("{") and _is_whole(known)
 
     def _call_for(self, index: Any, call_id: str, name: str, arguments: str) -> _Call:
         """Return the call that a piece belongs to; a new one when the piece begins one."""

@@ -102,6 +102,20 @@ def test_whole_calls_under_one_id_or_index_stay_two(marks: Json) -> None:
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
+@pytest.mark.parametrize("name", [{"name": "cron"}, {}])
+@pytest.mark.parametrize("index", [{"index": 0}, {}])
+def test_a_whole_call_that_is_sent_again_at_the_end_is_one_call(index: Json, name: Json) -> None:
+    reader = ReplyReader()
+    for arguments in ('{"n"', ": 1}"):
+        piece = {**index, "id": "c", "function": {"name": "cron", "arguments": arguments}}
+        reader.feed({"choices": [{"delta": {"tool_calls": [piece]}}]})
+    again = {**index, "id": "c", "function": {**name, "arguments": '{"n": 1}'}}
+    reader.feed({"choices": [{"delta": {"tool_calls": [again]}, "finish_reason": "tool_calls"}]})
+    assert [(call.id, call.name, call.arguments) for call in reader.reply(ended=True).tool_calls] == [
+        ("c", "cron", '{"n": 1}')
+    ]
+
+
 def test_a_refusal_without_a_finish_reason_is_a_declined_answer() -> None:
     with pytest.raises(ProviderError) as caught:
         ReplyReader().read({"choices": [{"message": {"content": None, "refusal": "no"}}]})
