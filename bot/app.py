@@ -97,6 +97,7 @@ class Engine:
             data_dir=config.bot.data_dir,
             clock=self.clock,
             limits=config.limits,
+            idle_minutes=config.sessions.idle_minutes,
             skill_paths=config.skills.paths,
         )
         agent = Agent(
@@ -127,6 +128,7 @@ class Engine:
             bus=self.bus,
             store=store,
             clock=self.clock,
+            sweep_idle=self.room.idle.sweep,
             give_up=lambda: self.stop(EXIT_CONFIG),
         )
         self.desk = ControlDesk(self, composer)
@@ -155,7 +157,7 @@ class Engine:
             for folder in (config.bot.workspace, config.bot.workspace / "shared"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             store = await SqlStore.open(
-                config.bot.data_dir / "dutiful.db",
+                config.bot.database,
                 SystemClock(),
                 exclusive=True,
                 max_waiting=config.limits.inbox_max,

@@ -25,6 +25,7 @@ from bot.agent.models import ModelShelf
 from bot.agent.prompt import ContextBuilder
 from bot.agent.runner import AgentRunner, offload_to
 from bot.agent.runs import RunnerParts
+from bot.agent.session_commands import SessionCommands
 from bot.agent.skill_commands import SkillCommands
 from bot.agent.skills import SkillLibrary
 from bot.agent.voice import Voice, VoiceCommands
@@ -120,12 +121,15 @@ class Agent:
 
     def _build_runner(self) -> AgentRunner:
         base, config = self._base, self._base.config
+        governor = ContextGovernor()
+        base.room.idle.on_forget(base.store.history.forget)
+        base.room.idle.on_forget(lambda session_id: governor.forget(str(session_id)))
         return AgentRunner(
             RunnerParts(
                 models=base.models,
                 registry=self.registry,
                 steps=base.store.steps,
-                governor=ContextGovernor(),
+                governor=governor,
                 policy=base.policy,
                 limits=config.limits,
                 settings=base.room.settings,
@@ -206,6 +210,7 @@ class Agent:
                 catch_up_max_age_h=config.jobs.catch_up_max_age_h,
                 channels=base.owned,
             ),
+            idle_sessions=base.room.idle,
             on_end=base.on_end,
         )
 
@@ -227,6 +232,7 @@ class Agent:
     def _command_groups(self) -> tuple[CommandGroup, ...]:
         base = self._base
         return (
+            SessionCommands(self._command_context()),
             MemoryCommands(base.store, base.models, self.memory_book, self.consolidator, section=base.config.memory),
             ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),

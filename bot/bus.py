@@ -25,6 +25,9 @@ SWEEP_S = 10.0
 BOT_CHAIN_LIMIT = 5
 """How many messages of other bots a chat may send in a row; then a person has to speak first."""
 
+_BOT_CHAINS = 1_000
+"""Chats in which bots are counted; of more, the one longest in the count begins anew."""
+
 _IMMEDIATE_AT_ONCE = 8
 
 _log = get_logger(__name__)
@@ -102,6 +105,8 @@ class MessageBus:
         if "from_bot" not in message.meta:
             self._bot_chains.pop(message.address, None)
             return False
+        if len(self._bot_chains) >= _BOT_CHAINS and message.address not in self._bot_chains:
+            self._bot_chains.pop(next(iter(self._bot_chains)))
         self._bot_chains[message.address] += 1
         return self._bot_chains[message.address] > BOT_CHAIN_LIMIT
 

@@ -193,6 +193,34 @@ def tools(json: JsonOption = False, config: ConfigOption = None) -> None:
     print_tools(_run(_ask(_load(config, secrets=False), "tools")), as_json=json)
 
 
+@app.command()
+def sessions(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the conversations of all chats."""
+    from bot.export import list_sessions  # as in `status`
+    from bot.reports import print_sessions
+    from bot.store.export import ExportScope
+
+    settings = _load(config, secrets=False)
+    print_sessions(list_sessions(settings.bot.database, ExportScope(), settings.bot.zone), as_json=json)
+
+
+@app.command()
+def export(
+    chat: Annotated[str, typer.Option("--chat", help="Only this chat: CHANNEL:CHAT[:THREAD].")] = "",
+    session: Annotated[int | None, typer.Option("--session", help="Only this conversation.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those of scheduled tasks and subagents.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; default: standard output.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write conversations as JSON lines, beside a running service or without one."""
+    from bot.export import export  # as in `status`
+    from bot.store.export import ExportScope
+
+    settings = _load(config, secrets=False)
+    scope = ExportScope(chat=chat, session_id=session, runs=everything)
+    export(settings.bot.database, scope, output, settings.bot.zone)
+
+
 @jobs_app.command("list")
 def jobs_list(json: JsonOption = False, config: ConfigOption = None) -> None:
     """List all jobs, soonest first."""

@@ -24,6 +24,42 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEntry:
+    """One line in the list of an address's conversations. `number` counts from 1, which is the one begun last.
+
+    `messages` counts what people and the bot wrote, without calls of tools and their results.
+    """
+
+    number: int
+    session: Session
+    messages: int
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    """A part of the list of an address's conversations, and how many there are in all."""
+
+    entries: tuple[SessionEntry, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """How the current conversation of an address stands.
+
+    `context_tokens` is the estimate of its last request, 0 when it has made none; `model` is the preset that the
+    chat has chosen, "" for the default one.
+    """
+
+    session_id: int | None = None
+    title: str = ""
+    messages: int = 0
+    context_tokens: int = 0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPast:
     """What a prompt shows of earlier times; the same until something is summarised or archived.
 

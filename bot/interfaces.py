@@ -16,7 +16,16 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.conversation import HistoryRow, MemoryVersion, NewSummary, SessionWindow, Uncovered
+from bot.conversation import (
+    HistoryRow,
+    MemoryVersion,
+    NewSummary,
+    Session,
+    SessionPage,
+    SessionState,
+    SessionWindow,
+    Uncovered,
+)
 from bot.memories import MemoryDue, MemoryHome
 from bot.messages import (
     Address,
@@ -160,11 +169,27 @@ class History(Protocol):
         message is left out. The rows must not be changed: later windows hold the same ones.
         """
 
+    def forget(self, session_id: int) -> None:
+        """Drop what is kept of a conversation in memory for its next turn; must not block or raise."""
+
     async def count(self, address: Address) -> int:
         """Return how many messages people and the bot wrote in the current session of an address.
 
         Calls of tools and their results do not count: nobody in the chat saw them.
         """
+
+
+class Sessions(Protocol):
+    """Conversations of an address, the current and the archived ones. They change by `Unit` and by endings."""
+
+    async def page(self, address: Address, *, limit: int, offset: int = 0) -> SessionPage:
+        """Return a part of the list of exactly this address, the one begun last first.
+
+        Archived ones in which nothing was said are left out.
+        """
+
+    async def state(self, address: Address) -> SessionState:
+        """Return how the current conversation of an address stands; one without rows where there is none yet."""
 
 
 class Summaries(Protocol):
@@ -363,11 +388,23 @@ class Unit(Protocol):
     def current_goal(self, session_id: int) -> Goal | None:
         """See `Goals.current`."""
 
+    def goals_of(self, address: Address) -> list[Goal]:
+        """Return the goals under way in all conversations of an address."""
+
     def add_goal(self, goal: Goal) -> None:
         """Store a new goal as opened by this turn in its present step; its session must have none under way."""
 
     def save_goal(self, goal: Goal) -> None:
         """Write back plan, state and recap; a goal that is over takes its queued continuation with it."""
+
+    def find_session(self, address: Address, *, number: int = 0, session_id: int = 0) -> Session | None:
+        """Return a conversation of exactly this address by its number in `Sessions.page` or by its id, or None."""
+
+    def switch_session(self, address: Address, session_id: int) -> bool:
+        """Let the address go on with one of its conversations, and archive the current one; False if it has none such.
+
+        Goals of the one that is left are the caller's affair.
+        """
 
     def put_setting(self, key: str, value: int | None) -> None:
         """Keep a setting for the whole process; None forgets it."""
@@ -451,7 +488,7 @@ class Overview(Protocol):
         """Return counts and the newest dead letters."""
 
     async def usage(self, address: Address, *, since_us: int) -> Usage:
-        """Return the tokens that the turns of a chat (and thread) used since then."""
+        """Return what turns of a chat (and thread) used that ended since then, its tasks and subagents included."""
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
@@ -462,6 +499,13 @@ class Overview(Protocol):
         Identities of forgotten messages no longer guard against repeats. Conversations stay.
         """
 
+    async def retire(self, *, older_than_us: int | None) -> int:
+        """Forget conversations in which nothing was said since then; returns the rows removed.
+
+        Never one that a turn is running in or a message waits for. None: only the oldest of an address that has
+        more than 10,000 archived ones.
+        """
+
 
 class Store(Protocol):
     """All nouns of one database."""
@@ -470,6 +514,7 @@ class Store(Protocol):
     turns: Turns
     steps: Steps
     history: History
+    sessions: Sessions
     history_search: HistorySearch
     summaries: Summaries
     memory: Memory

@@ -60,6 +60,7 @@ class JobDesk:
                 next_us=next_us,
                 max_runs=arguments.get("max_runs"),
                 catch_up=arguments.get("catch_up", True),
+                session_id=request.turn.home_session_id,
                 model=preset_of(arguments.get("model") or ""),
             ),
             limit_per_chat=self._section.max_per_chat,

@@ -158,6 +158,11 @@ class Turn:
         """What the origin attached to the first message."""
         return self.messages[0].message.meta
 
+    @property
+    def home_session_id(self) -> int:
+        """The conversation that what this turn starts belongs to: a scheduled task's is the one it was made in."""
+        return int(self.meta.get("session_id") or self.session_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
@@ -182,8 +187,9 @@ class CallRecord:
 class Ending:
     """Everything that becomes true when a turn ends, written in one transaction.
 
-    `rows` go to the turn's session, `chat_rows` to the current session of the address (a job's final text
-    belongs to the chat's history although the job has a lane of its own).
+    `rows` go to the turn's session, `chat_rows` to the chat's conversation that the turn was born in, or to the
+    current one when that is gone (a job's final text belongs to the chat's history although the job has a lane of
+    its own). `session_title` is that of the new session. `context_tokens` is the estimate of the last request.
     """
 
     state: TurnState
@@ -192,6 +198,8 @@ class Ending:
     outbound: tuple[OutboundMessage, ...] = ()
     inbound: tuple[InboundMessage, ...] = ()
     new_session: bool = False
+    session_title: str = ""
+    context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     error: str = ""
     run_id: int | None = None
@@ -236,6 +244,7 @@ class NewJob:
     name: str = ""
     max_runs: int | None = None
     catch_up: bool = True
+    session_id: int | None = None  # the conversation it is made in; its reports belong there
     model: str = ""  # the preset of a task's turns
 
 
@@ -281,6 +290,7 @@ class Subagent:
     creator_id: str
     chat_type: ChatType
     started_us: int
+    session_id: int | None = None  # the conversation it was spawned in; its outcome belongs there
 
 
 def outcome_id(subagent_id: str) -> str:

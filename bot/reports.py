@@ -80,6 +80,24 @@ def print_tools(tools: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     console.print(table)
 
 
+def print_sessions(sessions: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print a list of conversations."""
+    if as_json:
+        print(json.dumps(sessions, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, width=_width())
+    if not sessions:
+        console.print("no conversations")
+        return
+    table = Table(Column("id", no_wrap=True), "chat", "used", "rows", "state", "title", box=None, pad_edge=False)
+    for item in sessions:
+        state = "current" if item["archived"] is None else "archived"
+        used = item["used"][:16].replace("T", " ")
+        title = Text(clean(item["title"]))
+        table.add_row(str(item["session"]), clean(item["address"]), used, str(item["rows"]), state, title)
+    console.print(table)
+
+
 def _print_stacked(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Print a list for a screen too narrow for columns."""
     for job in jobs:

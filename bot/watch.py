@@ -41,6 +41,7 @@ class Watch:
         bus: MessageBus,
         store: Store,
         clock: Clock,
+        sweep_idle: Callable[[], object],
         give_up: Callable[[], None],
     ) -> None:
         self._config = config
@@ -48,6 +49,7 @@ class Watch:
         self._bus = bus
         self._store = store
         self._clock = clock
+        self._sweep_idle = sweep_idle
         self._give_up = give_up
         self.tasks: Mapping[str, asyncio.Task[None]] = {}
         """The engine's loops by name, once they are started."""
@@ -88,10 +90,14 @@ class Watch:
                 _log.error("owner cannot be told", error=str(exc))
 
     async def keep_house(self) -> None:
-        """Forget what is long settled, at the start and every hour."""
+        """Forget what is long settled and what conversations left in memory, at the start and every hour."""
+        days = self._config.sessions.retention_days
         while True:
+            now_us = self._clock.now_us()
+            self._sweep_idle()
             try:
-                count = await self._store.overview.prune(older_than_us=self._clock.now_us() - KEPT_DAYS * _DAY_US)
+                count = await self._store.overview.prune(older_than_us=now_us - KEPT_DAYS * _DAY_US)
+                count += await self._store.overview.retire(older_than_us=now_us - days * _DAY_US if days else None)
                 _log.debug("old rows removed", count=count)
             except DutifulError as exc:
                 _log.error("housekeeping failed", error=str(exc))

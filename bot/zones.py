@@ -162,3 +162,8 @@ def _day_text(local: datetime, language: str) -> str:
     if language == "de":
         return f"{_WEEKDAYS_DE[local.weekday()]} {local.day}. {_MONTHS_DE[local.month - 1]} {local.year}"
     return f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} {local.year}"
+
+
+def start_of_day_us(instant_us: int, zone: ZoneInfo) -> int:
+    """Return the instant at which the day of `instant_us` began on a zone's clock."""
+    return wall_to_us(us_to_wall(instant_us, zone).replace(hour=0, minute=0, second=0, microsecond=0), zone)

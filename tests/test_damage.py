@@ -24,7 +24,7 @@ async def test_a_database_that_is_damaged_while_running_ends_the_engine_with_one
     await engine.ready.wait()
     path = tmp_path / "data" / "dutiful.db"
     with sqlite3.connect(path) as other:  # a change by somebody else makes the engine read the file again
-        other.execute("INSERT INTO people VALUES ('console', 'x', 'UTC')")
+        other.execute("INSERT INTO people (channel, user_id, zone) VALUES ('console', 'x', 'UTC')")
     other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     path.write_bytes(os.urandom(path.stat().st_size))
     engine.signal.notify(Topic.JOBS)

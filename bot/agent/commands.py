@@ -12,10 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bot import __version__
-from bot.agent.goal_words import goal_status
 from bot.agent.models import ModelShelf
-from bot.clock import US_PER_S, Clock
+from bot.clock import Clock
 from bot.errors import ScheduleError
 from bot.interfaces import Signal, Store, Topic, TurnControl, Unit
 from bot.jobs import JobDesk, find_job, list_jobs, may_change
@@ -71,6 +69,7 @@ class CommandResult:
 
     text: str
     new_session: bool = False
+    title: str = ""  # of the new session
     afterwards: Callable[[], None] | None = None  # run once the ending is committed
 
 
@@ -94,9 +93,7 @@ class Commands:
         for group in groups:
             self._of_groups |= group.handlers()
         self._handlers: dict[str, Handler] = {
-            "new": self._new,
             "stop": self._stop,
-            "status": self._status,
             "help": self._help,
             "start": self._help,  # what Telegram sends when somebody opens the chat
             "remind": self._remind,
@@ -121,18 +118,12 @@ class Commands:
             return CommandResult(text=say(request.language, "unknown_command", command=f"/{name}"))
         return await handler(turn, request, arguments)
 
-    async def _new(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
-        text = say(request.language, "new_session")
-        if turn.goal is not None:  # the ending closes it
-            text += "\n" + say(request.language, "goal.stopped", title=turn.goal.title)
-        return CommandResult(text=text, new_session=True)
-
     async def _stop(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         language = request.language
 
         def work(unit: Unit) -> CallResult:
             lines = [say(language, "stopped")] if unit.withdraw_subagents(request.address) else []
-            if (goal := unit.current_goal(turn.session_id)) is not None:
+            for goal in unit.goals_of(request.address):
                 unit.save_goal(replace(goal, state=GoalState.STOPPED))
                 lines.append(say(language, "goal.stopped", title=goal.title))
             return CallResult(call_id=_CALL_ID, text="\n".join(lines))
@@ -148,34 +139,11 @@ class Commands:
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         names: tuple[str, ...] = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
-        names = (*names, *self._of_groups)
+        names = tuple(dict.fromkeys((*names, *self._of_groups)))
         if request.role is Role.OWNER:
             names = (*names, "restart")
         lines = "\n".join(f"/{name} — {say(request.language, f'help.{name}')}" for name in names)
         return CommandResult(text=say(request.language, "help", commands=lines))
-
-    async def _status(self, turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
-        context = self._context
-        status = await context.store.overview.status()
-        jobs = await context.store.jobs.list(request.address)
-        due = [job.next_us for job in jobs if job.next_us is not None]
-        soonest = local_text(min(due), request.tz, request.language) if due else ""
-        upcoming = say(request.language, "status.next", when=soonest) if due else ""
-        text = say(
-            request.language,
-            "status",
-            version=__version__,
-            uptime=_duration((context.clock.now_us() - context.started_us) // US_PER_S),
-            model=context.models.get(await context.store.settings.chosen_model(request.address)).model,
-            messages=await context.store.history.count(request.address),
-            running=context.control.running(),
-            queued=status.inbox_queued,
-            jobs=len(jobs),
-            next=upcoming,
-        )
-        if turn.goal is not None:
-            text += "\n" + goal_status(turn.goal, request.language, now_us=context.clock.now_us())
-        return CommandResult(text=text)
 
     async def _remind(self, turn: Turn, request: RequestContext, arguments: str) -> CommandResult:
         language = request.language
@@ -241,14 +209,3 @@ class Commands:
         # Only after the ending is committed: the command is over before the process is, so that it cannot
         # come back and restart the next one.
         return CommandResult(text=say(request.language, "restarting"), afterwards=self._context.request_restart)
-
-
-def _duration(seconds: int) -> str:
-    days, rest = divmod(seconds, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    minutes, secs = divmod(rest, 60)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{secs} s"

@@ -61,6 +61,7 @@ class EndingWriter:
             state=TurnState.DONE,
             outbound=(notice(turn, result.text),),
             new_session=result.new_session,
+            session_title=result.title,
             goal=_goal_end(turn, GoalState.STOPPED) if result.new_session else None,
         )
 
@@ -153,7 +154,12 @@ class EndingWriter:
             origin=Origin.SUBAGENT,
             lane=str(meta["parent_lane"]),
             reply_to=turn.messages[0].message.reply_to,
-            meta={"outcome": str(state), "label": meta.get("label", ""), "subagent_id": subagent_id},
+            meta={
+                "outcome": str(state),
+                "label": meta.get("label", ""),
+                "subagent_id": subagent_id,
+                "session_id": meta.get("session_id"),
+            },
         )
         return Ending(
             state=TurnState.DONE if state is SubagentState.DONE else TurnState.FAILED,

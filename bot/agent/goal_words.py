@@ -39,7 +39,7 @@ def continuation(goal: Goal, number: int) -> InboundMessage:
         chat_type=goal.chat_type,
         origin=Origin.GOAL,
         reply_to=goal.reply_to,
-        meta={"goal_id": goal.id, "idle": goal.idle},
+        meta={"goal_id": goal.id, "idle": goal.idle, "session_id": goal.session_id},
     )
 
 

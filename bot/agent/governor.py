@@ -65,7 +65,7 @@ class _Terms:
 
     limits: GovernorLimits
     vision: bool
-    replay_fields: frozenset[str]
+    replay_fields: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -247,7 +247,7 @@ class ContextGovernor:
         if hint:
             fixed += estimate_text(hint) + _HINT_OVERHEAD_TOKENS
         allowed = int(limits.input_tokens * shrink / self.calibration.factor(model))
-        terms = _Terms(limits=limits, vision=vision, replay_fields=frozenset(replay_fields))
+        terms = _Terms(limits=limits, vision=vision, replay_fields=tuple(sorted(replay_fields)))
         prefix = self._prefix(session_key, terms, rows)
         out = prefix.request(max(MIN_ROWS_TOKENS, allowed - fixed))
         prefix.estimate += fixed

@@ -36,6 +36,7 @@ from bot.messages import Address, InboundMessage, Origin, Role
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
 from bot.toolkit.base import Tool
 from bot.toolkit.context import RequestContext
+from bot.toolkit.idle import IdleSessions
 from bot.toolkit.results import failure_text
 
 MAX_ATTEMPTS = 3
@@ -95,6 +96,7 @@ class AgentLoop:
         voice: Voice,
         channels: Mapping[str, Channel],
         settings: LoopSettings,
+        idle_sessions: IdleSessions,
         on_end: TurnEnded,
     ) -> None:
         self._bus = bus
@@ -111,6 +113,7 @@ class AgentLoop:
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._settings = settings
+        self._idle_sessions = idle_sessions
         self._on_end = on_end
         # By claim, not by turn: a claim that was lost may still be winding up while the turn is resumed here.
         self._running: dict[tuple[int, int], _Running] = {}
@@ -280,14 +283,16 @@ class AgentLoop:
     async def _converse(self, turn: Turn, request: RequestContext) -> None:
         channel = self._channels.get(turn.address.channel)
         presence = Presence(channel, self._store.turns, turn)
-        async with presence:
-            outcome = await self._ask(turn, request, presence)
-            await presence.settle()
+        with self._idle_sessions.using(turn.session_id, goes_on=turn.lane == turn.address.key):
+            async with presence:
+                outcome = await self._ask(turn, request, presence)
+                await presence.settle()
         if outcome.error is not None:
             _log.warning("model failed", kind=outcome.error.kind, detail=outcome.error.detail)
             ending = self._endings.provider_failed(outcome, request, outcome.error)
         else:
             ending = self._endings.answered(outcome, request)
+        ending = replace(ending, context_tokens=outcome.context_tokens)
         ending = await self._goals.settle(ending, outcome, request)
         ending = await self._voice.added_to(ending)
         await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
@@ -317,7 +322,9 @@ class AgentLoop:
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
             is_spent=self._goals.is_spent,
         )
-        return await self._runner.run(turn, spec)
+        outcome = await self._runner.run(turn, spec)
+        outcome.context_tokens = self._runner.context_tokens(turn.session_id, spec.model)
+        return outcome
 
     def _user_rows(self, turn: Turn, request: RequestContext, prompt: TurnPrompt) -> list[Message]:
         late = len(turn.messages) > 1

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from bot.agent.model_talk import ModelTalk, assistant_row, replayed
+from bot.agent.models import Model
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
@@ -51,6 +52,12 @@ class AgentRunner:
             self._tools_tokens = {known: count for known, count in self._tools_tokens.items() if known[0] == key[0]}
             self._tools_tokens[key] = estimate_tools(self.parts.registry.subset(names).get_definitions())
         return self._tools_tokens[key]
+
+    def context_tokens(self, session_id: int, model: Model) -> int:
+        """Return the estimated tokens of a session's last request, corrected as budgets are; 0 if there was none."""
+        governor = self.parts.governor
+        estimated = governor.estimated_tokens(str(session_id)) or 0
+        return round(estimated * governor.calibration.factor(model.model))
 
     async def run(self, turn: Turn, spec: RunSpec) -> RunOutcome:
         """Carry the turn to its final text, to a limit, or to a model that cannot be had.

@@ -92,6 +92,7 @@ class RunOutcome:
     changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look
     culprit: str = ""  # the tool that a stop is about
     notice: str = ""
+    context_tokens: int = 0  # what its last request held, as far as estimated; 0: it made none
     error: ProviderError | None = None  # why the model could not be had
 
     @property

@@ -65,6 +65,11 @@ class BotSection(Section):
         """The zone for people who did not set their own."""
         return load_zone(self.timezone)
 
+    @property
+    def database(self) -> Path:
+        """The file that everything is stored in."""
+        return self.data_dir / "dutiful.db"
+
 
 class AccessSection(Section):
     """`[access]`: who is who. Roles beyond owner come from `allow_from` of the channels."""

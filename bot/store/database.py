@@ -156,6 +156,11 @@ class Database:
         except sqlite3.Error as exc:
             raise _translate(exc, self.path) from exc
 
+    def read_soon(self, work: Work[None]) -> None:
+        """Run a function on the reader's thread without waiting for it; a closed database does nothing."""
+        if not self._reads_ended:
+            self._reader.post(work)
+
     async def close(self) -> None:
         """Finish what is queued and close both connections; idempotent."""
         # Before each end: a closing thread answers nobody who asks it later, and they would wait for ever.

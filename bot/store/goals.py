@@ -26,6 +26,16 @@ def current_goal(conn: sqlite3.Connection, session_id: int) -> Goal | None:
     return None if row is None else _goal(row)
 
 
+def goals_of_lane(conn: sqlite3.Connection, lane: str) -> list[Goal]:
+    """Return the goals under way in a lane: one that a late outcome opened may be in an archived session."""
+    rows = conn.execute(
+        f"SELECT {_COLUMNS} FROM goals WHERE ended_us IS NULL"  # noqa: S608 - constants
+        " AND session_id IN (SELECT id FROM sessions WHERE lane = ?) ORDER BY started_us, id",
+        (lane,),
+    )
+    return [_goal(row) for row in rows]
+
+
 def insert_goal(conn: sqlite3.Connection, goal: Goal, *, turn_id: int) -> None:
     """Store a goal that a turn opens. Raises `sqlite3.IntegrityError` when its session has one under way."""
     address, budget = goal.address, goal.budget

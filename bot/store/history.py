@@ -12,6 +12,12 @@ from bot.store.replay import ReplayedRows
 RECENT_SESSIONS = 5
 """Earlier conversations that a turn is told of."""
 
+SAID = (
+    "CASE WHEN json_valid(body) THEN json_extract(body, '$.role') != 'tool'"
+    " AND json_extract(body, '$.content') != '' END"
+)
+"""Condition on rows: what people and the bot wrote. Calls of tools and their results nobody in the chat saw."""
+
 SESSION_COLUMNS = "id, lane, title, created_us, used_us, archived_us, summary"
 
 
@@ -45,14 +51,17 @@ class SqlHistory:
 
         return await self._database.read(work)
 
+    def forget(self, session_id: int) -> None:
+        """See `History.forget`."""
+        self._database.read_soon(lambda _conn: self._replayed.forget(session_id))
+
     async def count(self, address: Address) -> int:
         """See `History.count`."""
 
         def work(conn: sqlite3.Connection) -> int:
             row = conn.execute(
-                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"
-                " AND CASE WHEN json_valid(body) THEN json_extract(body, '$.role') != 'tool'"
-                " AND json_extract(body, '$.content') != '' END",
+                "SELECT count(*) FROM history WHERE session_id = (SELECT session_id FROM lanes WHERE key = ?)"  # noqa: S608
+                f" AND {SAID}",
                 (address.key,),
             ).fetchone()
             return int(row[0])

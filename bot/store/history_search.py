@@ -97,8 +97,7 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
     said: list[tuple[int, str, str]] = []
     last = chars = 0
     for last, body in rows:
-        row = decoded(body)
-        if row is not None and (text := text_of(row)[:MAX_INDEXED_CHARS]):
+        if text := _indexed_text(body):
             said.append((last, f"s{session_id}", _spaced(text)))
             chars += len(text)
         if chars >= PORTION_CHARS:
@@ -110,6 +109,20 @@ def _read_on(conn: sqlite3.Connection, lane: str) -> None:
         " ON CONFLICT DO UPDATE SET history_id = excluded.history_id",
         (session_id, last),
     )
+
+
+def _indexed_text(body: bytes) -> str:
+    row = decoded(body)
+    return "" if row is None else text_of(row)[:MAX_INDEXED_CHARS]
+
+
+def unlearn(conn: sqlite3.Connection, session_id: int, row_id: int, body: bytes) -> None:
+    """Take an indexed row out of the index, which must be told what it holds: it keeps no text of its own."""
+    if text := _indexed_text(body):
+        conn.execute(
+            "INSERT INTO history_words (history_words, rowid, session, words) VALUES ('delete',?,?,?)",
+            (row_id, f"s{session_id}", _spaced(text)),
+        )
 
 
 def _find(conn: sqlite3.Connection, lane: str, query: HistoryQuery) -> HistoryFindings:

@@ -54,8 +54,9 @@ def insert_job(conn: sqlite3.Connection, new: NewJob, *, now_us: int, limit_per_
         catch_up=new.catch_up,
         model=new.model,
     )
-    marks = ",".join("?" * len(job_values(job)))
-    conn.execute(f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({marks})", job_values(job))  # noqa: S608
+    values = (*job_values(job), new.session_id)
+    marks = ",".join("?" * len(values))
+    conn.execute(f"INSERT INTO jobs ({JOB_COLUMNS}, session_id) VALUES ({marks})", values)  # noqa: S608
     return job
 
 
@@ -131,7 +132,10 @@ def _start_run(conn: sqlite3.Connection, job: Job, composer: FiringComposer, *, 
     if job.kind is JobKind.REMINDER:
         insert_outbound(conn, composer.reminder(job, due_us=due_us, now_us=now_us), now_us=now_us)
     else:
-        insert_inbound(conn, composer.task(job, run_id=run_id, due_us=due_us, now_us=now_us), now_us=now_us)
+        order = composer.task(job, run_id=run_id, due_us=due_us, now_us=now_us)
+        (session_id,) = conn.execute("SELECT session_id FROM jobs WHERE id = ?", (job.id,)).fetchone()
+        # In the order, not looked up when it ends: a task may remove itself.
+        insert_inbound(conn, replace(order, meta={**order.meta, "session_id": session_id}), now_us=now_us)
     return state
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from bot.messages import Address, Usage
 from bot.records import DeadLetter, StoreStatus
 from bot.store.database import Database
-from bot.store.maintenance import prune
+from bot.store.maintenance import prune, retire
 
 _DEAD_IN_STATUS = 10
 
@@ -46,10 +46,10 @@ class SqlOverview:
 
         def work(conn: sqlite3.Connection) -> Usage:
             row = conn.execute(
-                "SELECT total(input_tokens), total(output_tokens), total(cached_tokens), total(cost_micros)"
-                " FROM turns WHERE ended_us >= ? AND session_id IN"
-                " (SELECT id FROM sessions WHERE lane = ?)",
-                (since_us, address.key),
+                "SELECT total(t.input_tokens), total(t.output_tokens), total(t.cached_tokens), total(t.cost_micros)"
+                " FROM turns t JOIN sessions s ON s.id = t.session_id JOIN lanes l ON l.key = s.lane"
+                " WHERE t.ended_us >= ? AND l.channel = ? AND l.chat_id = ? AND l.thread_id IS ?",
+                (since_us, address.channel, address.chat_id, address.thread_id),
             ).fetchone()
             given, made, cached, cost = map(int, row)
             return Usage(input_tokens=given, output_tokens=made, cached_tokens=cached, cost_micros=cost)
@@ -65,6 +65,13 @@ class SqlOverview:
         total = 0
         while removed := await self._database.write(lambda conn: prune(conn, older_than_us)):
             total += removed
+        return total
+
+    async def retire(self, *, older_than_us: int | None) -> int:
+        """See `Overview.retire`; other writes get their chance between the portions."""
+        total = 0
+        while touched := await self._database.write(lambda conn: retire(conn, older_than_us)):
+            total += touched
         return total
 
 

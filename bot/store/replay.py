@@ -104,6 +104,12 @@ class ReplayedRows:
         self._keep(session_id, window)
         return [row for row in window.rows if row is not None]
 
+    def forget(self, session_id: int) -> None:
+        """Drop what is kept of a conversation; its next read begins anew."""
+        window = self._windows.pop(session_id, None)
+        if window is not None:
+            self._size_bytes -= window.size_bytes
+
     def _keep(self, session_id: int, window: _Window) -> None:
         self._windows[session_id] = window
         self._size_bytes += window.size_bytes

@@ -12,7 +12,8 @@ from bot.messages import InboundMessage, ToolCall, Usage, clean_text
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.store.codec import INBOX_COLUMNS, call_result, call_result_json, inbox_row
 from bot.store.database import Database
-from bot.store.turns import add_usage, append_history, check_lease, joinable
+from bot.store.sessions import append_history, give_title
+from bot.store.turns import add_usage, check_lease, joinable
 from bot.store.unit import SqlUnit
 
 
@@ -36,6 +37,7 @@ class SqlSteps:
         def work(conn: sqlite3.Connection) -> None:
             check_lease(conn, turn)
             append_history(conn, turn.session_id, turn.id, rows, self._clock.now_us())
+            give_title(conn, turn)
             conn.executemany(
                 "INSERT INTO calls (turn_id, call_id, step, position, name, arguments, state)"
                 " VALUES (?,?,?,?,?,?,'pending')",

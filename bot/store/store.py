@@ -18,6 +18,7 @@ from bot.interfaces import (
     Outbox,
     Overview,
     People,
+    Sessions,
     Settings,
     Steps,
     Subagents,
@@ -35,6 +36,7 @@ from bot.store.memory import SqlMemory
 from bot.store.outbox import SqlOutbox
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlPeople
+from bot.store.sessions import SqlSessions
 from bot.store.settings import SqlSettings
 from bot.store.steps import SqlSteps
 from bot.store.subagents import SqlSubagents
@@ -51,6 +53,7 @@ class SqlStore:
         self.turns: Turns = SqlTurns(database, clock, owner=owner)
         self.steps: Steps = SqlSteps(database, clock)
         self.history: History = SqlHistory(database)
+        self.sessions: Sessions = SqlSessions(database)
         self.history_search: HistorySearch = SqlHistorySearch(database)
         self.summaries: Summaries = SqlSummaries(database)
         self.memory: Memory = SqlMemory(database, clock)

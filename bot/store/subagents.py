@@ -9,7 +9,8 @@ from bot.records import Subagent, SubagentState
 from bot.store.database import Database
 
 _COLUMNS = (
-    "id, channel, chat_id, thread_id, parent_lane, chat_type, creator_id, label, task, reply_to, state, started_us"
+    "id, channel, chat_id, thread_id, parent_lane, chat_type, creator_id, label, task, reply_to, state, started_us, "
+    "session_id"
 )
 
 
@@ -17,7 +18,7 @@ def insert_subagent(conn: sqlite3.Connection, item: Subagent) -> None:
     """Store a new subagent."""
     address = item.address
     conn.execute(
-        f"INSERT INTO subagents ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
+        f"INSERT INTO subagents ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
         (
             item.id,
             address.channel,
@@ -31,6 +32,7 @@ def insert_subagent(conn: sqlite3.Connection, item: Subagent) -> None:
             item.reply_to,
             item.state,
             item.started_us,
+            item.session_id,
         ),
     )
 
@@ -82,6 +84,7 @@ class SqlSubagents:
                 reply_to=row[9],
                 state=SubagentState(row[10]),
                 started_us=row[11],
+                session_id=row[12],
             )
 
         return await self._database.read(work)

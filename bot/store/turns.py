@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from bot.clock import US_PER_S, Clock
 from bot.errors import StaleLease
 from bot.messages import InboundMessage, Origin, Usage, clean_text
-from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
-from bot.store.codec import INBOX_COLUMNS, Row, dumps, inbox_row
+from bot.records import Ending, QueuedMessage, Turn, TurnState
+from bot.store.codec import INBOX_COLUMNS, Row, inbox_row
 from bot.store.database import Database
 from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.memory import end_memory_run
 from bot.store.outbox import insert_outbound
+from bot.store.sessions import append_history, begin_session, give_title, session_for
 from bot.store.settings import chosen_model
 
 LEASE_US = 30 * US_PER_S
@@ -29,16 +30,6 @@ def check_lease(conn: sqlite3.Connection, turn: Turn) -> None:
     row = conn.execute("SELECT owner, fence, state FROM turns WHERE id = ?", (turn.id,)).fetchone()
     if row != (turn.owner, turn.fence, TurnState.RUNNING):
         raise StaleLease(f"turn {turn.id} is no longer held by this worker")
-
-
-def append_history(
-    conn: sqlite3.Connection, session_id: int, turn_id: int, rows: Sequence[Message], now_us: int
-) -> None:
-    """Append messages to a session."""
-    conn.executemany(
-        "INSERT INTO history (session_id, turn_id, body, created_us) VALUES (?,?,?,?)",
-        [(session_id, turn_id, dumps(row), now_us) for row in rows],
-    )
 
 
 def add_usage(conn: sqlite3.Connection, turn_id: int, usage: Usage) -> None:
@@ -60,18 +51,6 @@ def messages_of(conn: sqlite3.Connection, turn_id: int) -> tuple[QueuedMessage, 
     """Return the inbound messages a turn answers, oldest first."""
     rows = conn.execute(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = ? ORDER BY id", (turn_id,))  # noqa: S608
     return tuple(inbox_row(row) for row in rows)
-
-
-def current_session(conn: sqlite3.Connection, lane: str, now_us: int, *, fresh: bool = False) -> int:
-    """Return the lane's current session, made on first use; `fresh` archives it and begins another."""
-    (session_id,) = conn.execute("SELECT session_id FROM lanes WHERE key = ?", (lane,)).fetchone()
-    if session_id is not None and not fresh:
-        return int(session_id)
-    if session_id is not None:
-        conn.execute("UPDATE sessions SET archived_us = ? WHERE id = ?", (now_us, session_id))
-    cursor = conn.execute("INSERT INTO sessions (lane, created_us) VALUES (?,?)", (lane, now_us))
-    conn.execute("UPDATE lanes SET session_id = ? WHERE key = ?", (cursor.lastrowid, lane))
-    return int(cursor.lastrowid or 0)
 
 
 class SqlTurns:
@@ -153,7 +132,7 @@ class SqlTurns:
             address = messages[0].message.address
             home = address.key
             ensure_lane(conn, home, address)
-        session_id = current_session(conn, home, now)
+        session_id = session_for(conn, home, messages[0].message, now)
         model = _preset_of(conn, messages[0].message)
         cursor = conn.execute(
             "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us, model)"
@@ -325,10 +304,17 @@ def _settings_of(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, bo
 
 def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> None:
     append_history(conn, turn.session_id, turn.id, ending.rows, now)
+    if ending.rows:
+        give_title(conn, turn)
+    if ending.context_tokens:
+        conn.execute("UPDATE sessions SET context_tokens = ? WHERE id = ?", (ending.context_tokens, turn.session_id))
     address = turn.address
-    if ending.chat_rows or ending.new_session:
+    if ending.new_session:
         ensure_lane(conn, address.key, address)
-        session_id = current_session(conn, address.key, now, fresh=ending.new_session)
+        begin_session(conn, address.key, now, title=ending.session_title)
+    if ending.chat_rows:
+        ensure_lane(conn, address.key, address)
+        session_id = session_for(conn, address.key, turn.messages[0].message, now)
         append_history(conn, session_id, turn.id, ending.chat_rows, now)
     (draft_id,) = conn.execute("SELECT draft_id FROM turns WHERE id = ?", (turn.id,)).fetchone()
     for position, message in enumerate(ending.outbound):

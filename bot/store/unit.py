@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 
-from bot.conversation import NewSummary
+from bot.conversation import NewSummary, Session
 from bot.interfaces import FiringComposer
 from bot.messages import Address, InboundMessage, OutboundMessage
 from bot.records import Goal, Job, NewJob, Subagent
-from bot.store.goals import current_goal, insert_goal, update_goal
+from bot.store.goals import current_goal, goals_of_lane, insert_goal, update_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
 from bot.store.outbox import insert_outbound
+from bot.store.sessions import find_session, switch_session
 from bot.store.settings import notes_of, put_note, put_setting
 from bot.store.subagents import insert_subagent, running_subagents, withdraw_subagents
 from bot.store.summaries import save_summary
@@ -73,6 +74,10 @@ class SqlUnit:
         """See `Unit.current_goal`."""
         return current_goal(self._conn, session_id)
 
+    def goals_of(self, address: Address) -> list[Goal]:
+        """See `Unit.goals_of`."""
+        return goals_of_lane(self._conn, address.key)
+
     def add_goal(self, goal: Goal) -> None:
         """See `Unit.add_goal`."""
         insert_goal(self._conn, goal, turn_id=self._turn_id)
@@ -80,6 +85,14 @@ class SqlUnit:
     def save_goal(self, goal: Goal) -> None:
         """See `Unit.save_goal`."""
         update_goal(self._conn, goal, now_us=self._now_us)
+
+    def find_session(self, address: Address, *, number: int = 0, session_id: int = 0) -> Session | None:
+        """See `Unit.find_session`."""
+        return find_session(self._conn, address.key, number=number, session_id=session_id)
+
+    def switch_session(self, address: Address, session_id: int) -> bool:
+        """See `Unit.switch_session`."""
+        return switch_session(self._conn, address.key, session_id, self._now_us)
 
     def put_setting(self, key: str, value: int | None) -> None:
         """See `Unit.put_setting`."""

@@ -13,19 +13,12 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "{count} Programm(e) im Hintergrund beendet.",
         "已结束 {count} 个后台程序。",
     ),
-    "new_session": (
-        "New conversation. I start without what was said before; reminders stay.",
-        "Neue Unterhaltung. Ich beginne ohne das bisher Gesagte; Erinnerungen bleiben.",
-        "已开始新的对话。之前的内容不再使用,提醒仍然保留。",
-    ),
     "help": (
         "I answer messages and keep reminders.\n{commands}",
         "Ich beantworte Nachrichten und merke mir Erinnerungen.\n{commands}",
         "我可以回答消息,也会按时提醒你。\n{commands}",
     ),
-    "help.new": ("start a new conversation", "eine neue Unterhaltung beginnen", "开始新的对话"),
     "help.stop": ("end what is running", "Laufendes beenden", "停止正在运行的任务"),
-    "help.status": ("how things stand", "wie es steht", "查看状态"),
     "help.help": ("this list", "diese Liste", "显示此列表"),
     "help.remind": (
         "set a reminder, e.g. /remind in 10 minutes stretch",
@@ -63,16 +56,6 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Deine Zeitzone ist jetzt {zone}; es ist {now}.",
         "你的时区已设为 {zone},现在是 {now}。",
     ),
-    "status": (
-        "Dutiful {version}, up {uptime}.\nModel: {model}\nThis conversation: {messages} messages\n"
-        "Running turns: {running}, waiting messages: {queued}\nReminders and tasks in this chat: {jobs}{next}",
-        "Dutiful {version}, läuft seit {uptime}.\nModell: {model}\nDiese Unterhaltung: {messages} Nachrichten\n"
-        "Laufende Antworten: {running}, wartende Nachrichten: {queued}\n"
-        "Erinnerungen und Aufgaben in diesem Chat: {jobs}{next}",
-        "Dutiful {version},已运行 {uptime}。\n模型: {model}\n本次对话: {messages} 条消息\n"
-        "正在处理: {running},排队消息: {queued}\n本聊天的提醒和任务: {jobs}{next}",
-    ),
-    "status.next": (", next {when}", ", nächste {when}", ",下一次 {when}"),
     # --- reminders
     "reminder_set": (
         "Reminder set: “{title}” — {when} [{id}]",

@@ -35,6 +35,11 @@ class ReadLedger:
         """Drop what is known of a path: the session removed or moved the file."""
         self._known.pop((session_id, shown), None)
 
+    def forget_session(self, session_id: int) -> None:
+        """Drop what is known of a session."""
+        for key in [key for key in self._known if key[0] == session_id]:
+            del self._known[key]
+
 
 def seen_identity(view: WorkspaceView, path: str, *, limit_bytes: int) -> FileIdentity | None:
     """Return what a file is before it is read, None for what cannot be read anyway.

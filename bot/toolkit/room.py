@@ -19,6 +19,7 @@ from bot.shipped import SKILLS
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
+from bot.toolkit.idle import IdleSessions
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.toolkit.waits import WaitingTurns
@@ -39,12 +40,15 @@ class ToolRoom:
         clock: Clock,
         limits: LimitsSection | None = None,
         resolver: Resolver | None = None,
+        idle_minutes: int = 30,
         skill_paths: Sequence[Path] = (),
     ) -> None:
         self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS), memories=data_dir / "memory")
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
         self.sessions = ExecSessions(clock)
         self.reads = ReadLedger()
+        self.idle = IdleSessions(clock, idle_minutes=idle_minutes)
+        self.idle.on_forget(self.reads.forget_session)
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
         self.documents = Documents()
         self.web = GuardedClient(config.web.networks, resolver=resolver)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, time
 from typing import Any
 
 from bot import __version__
-from bot.clock import from_us, to_us
 from bot.config.models import DEFAULT_PRESET
 from bot.interfaces import Unit
 from bot.messages import Replay, Risk
@@ -17,6 +15,7 @@ from bot.toolkit.catalogue import ToolListing
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
 from bot.toolkit.presets import preset_of, preset_problem
 from bot.toolkit.settings import SETTINGS
+from bot.zones import start_of_day_us
 
 NOTES = 50
 NOTE_CHARS = 2_000
@@ -187,9 +186,8 @@ class MyTool(Tool):
         return "\n".join(f"{row.name} ({row.risk or 'plugin'}): {_status(row)}" for row in rows)
 
     async def _usage(self, request: RequestContext) -> str:
-        now = from_us(self._context.clock.now_us()).astimezone(request.tz)
-        midnight = datetime.combine(now.date(), time(), tzinfo=request.tz)
-        usage = await self._context.store.overview.usage(request.address, since_us=to_us(midnight))
+        midnight_us = start_of_day_us(self._context.clock.now_us(), request.tz)
+        usage = await self._context.store.overview.usage(request.address, since_us=midnight_us)
         messages = await self._context.store.history.count(request.address)
         return (
             f"this chat today: {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out; "

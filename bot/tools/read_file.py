@@ -86,7 +86,14 @@ class ReadFileTool(Tool):
     @classmethod
     def create(cls, ctx: ToolContext) -> ReadFileTool:
         """Build the tool from the ToolContext."""
-        return cls(ctx.room.files, ctx.room.documents, ctx.room.reads)
+        tool = cls(ctx.room.files, ctx.room.documents, ctx.room.reads)
+        ctx.room.idle.on_forget(tool.forget_session)
+        return tool
+
+    def forget_session(self, session_id: int) -> None:
+        """Drop which answers a session has got; the next read is answered in full."""
+        for key in [key for key in self._answered if key[0] == session_id]:
+            del self._answered[key]
 
     @property
     def name(self) -> str:

@@ -104,6 +104,7 @@ class SpawnTool(Tool):
                 creator_id=request.sender_id,
                 chat_type=request.chat_type,
                 started_us=unit.now_us(),
+                session_id=request.turn.home_session_id,
             )
             started.append(subagent)
             unit.add_subagent(subagent)
@@ -142,7 +143,12 @@ class SpawnTool(Tool):
 
 
 def _order(subagent: Subagent, preset: str) -> InboundMessage:
-    meta = {"subagent_id": subagent.id, "label": subagent.label, "parent_lane": subagent.parent_lane}
+    meta: dict[str, Any] = {
+        "subagent_id": subagent.id,
+        "label": subagent.label,
+        "parent_lane": subagent.parent_lane,
+        "session_id": subagent.session_id,
+    }
     return InboundMessage(
         address=subagent.address,
         account="subagents",

@@ -52,7 +52,8 @@ async def test_new_forgets_the_conversation_and_keeps_reminders(tmp_path: Path) 
         await engine.asks("/remind in 10 minutes stretch")
         await engine.asks("/new")
         await engine.asks("what is it?")
-        assert "4711" not in str(provider.requests[-1].messages)
+        # The system prompt names earlier conversations by their titles; their rows are gone.
+        assert "4711" not in str(provider.requests[-1].messages[1:])
         assert len(await engine.jobs()) == 1
 
 
@@ -128,5 +129,6 @@ async def test_status_tells_how_things_stand(tmp_path: Path) -> None:
         await engine.asks("hi")
         await engine.asks("/remind in 10 minutes stretch")
         answer = await engine.asks("/status")
-        assert "Model: scripted\nThis conversation: 2 messages\nRunning turns: 0, waiting messages: 0\n" in answer
+        assert "Model: scripted\nThis conversation: 2 messages — “hi”\n" in answer
+        assert "\nRunning turns: 0, waiting messages: 0\n" in answer
         assert "Reminders and tasks in this chat: 1, next Sun 29 Nov 2026 12:10 (CET, Europe/Berlin)" in answer

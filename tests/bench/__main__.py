@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from tests.bench import calls, governor, grep, idle, jobs, prompt, reads, service, start, turns
+from tests.bench import calls, governor, grep, idle, jobs, prompt, reads, service, soak, start, turns
 from tests.bench.figures import Figure, print_table
 
 SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
@@ -22,6 +22,8 @@ SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "calls": calls.figures,
     "reads": reads.figures,
     "grep": grep.figures,
+    "soak": soak.figures,
+    "soak-http": soak.figures_http,
     "governor": governor.figures,
     "prompt": prompt.figures,
 }

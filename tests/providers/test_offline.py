@@ -73,7 +73,7 @@ async def test_list_and_cancel_by_words(engine: Rig) -> None:
 async def test_the_status_counts_what_was_said_and_no_calls_of_tools(engine: Rig) -> None:
     await engine.asks("remind me in 10 minutes to stretch")
     await engine.asks("what are my reminders")
-    assert "This conversation: 4 messages\n" in await engine.asks("/status")
+    assert "This conversation: 4 messages — " in await engine.asks("/status")
 
 
 async def test_when_two_fit_it_asks_which(engine: Rig) -> None:

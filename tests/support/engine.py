@@ -165,6 +165,7 @@ class Rig:
             data_dir=setup.folder,
             clock=self.clock,
             limits=limits,
+            idle_minutes=setup.sessions.idle_minutes,
             skill_paths=setup.config().skills.paths,
         )
         self.models = ModelShelf(

@@ -5,9 +5,16 @@ ALTER TABLE lanes ADD COLUMN model TEXT NOT NULL DEFAULT '';            -- prese
 ALTER TABLE lanes ADD COLUMN voice INTEGER NOT NULL DEFAULT 0;          -- 1: answers are read aloud too
 
 ALTER TABLE sessions ADD COLUMN title TEXT NOT NULL DEFAULT '';
-ALTER TABLE sessions ADD COLUMN used_us INTEGER NOT NULL DEFAULT 0;     -- its newest turn; 0 = before this migration
+ALTER TABLE sessions ADD COLUMN used_us INTEGER NOT NULL DEFAULT 0;     -- when its newest row came, or it was chosen
+ALTER TABLE sessions ADD COLUMN context_tokens INTEGER NOT NULL DEFAULT 0; -- of its last request, as far as estimated
 ALTER TABLE sessions ADD COLUMN summary TEXT NOT NULL DEFAULT '';       -- of its rows up to summary_upto
 ALTER TABLE sessions ADD COLUMN summary_upto INTEGER NOT NULL DEFAULT 0;
+
+UPDATE sessions SET used_us = coalesce(
+    (SELECT h.created_us FROM history h WHERE h.session_id = sessions.id ORDER BY h.id DESC LIMIT 1), created_us
+);
+
+CREATE INDEX turns_ended ON turns (ended_us) WHERE ended_us IS NOT NULL; -- what was used today; what is long settled
 
 ALTER TABLE turns ADD COLUMN model TEXT NOT NULL DEFAULT '';            -- preset it runs with
 ALTER TABLE turns ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;  -- of the input tokens
