@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.access.policy import AccessPolicy
+from bot.agent.circumstances import Circumstances
 from bot.agent.commands import Commands
 from bot.agent.consolidation import Consolidator
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
 from bot.agent.hearing import Listener
-from bot.agent.memory_runs import RUN_CHAT_TYPE, RUN_ROLE, MemoryKeeper
+from bot.agent.memory_runs import MemoryKeeper
 from bot.agent.models import Model
 from bot.agent.presence import Presence
 from bot.agent.prompt import ContextBuilder, TurnPrompt
@@ -32,12 +33,10 @@ from bot.errors import ChannelError, StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
-from bot.messages import Address, InboundMessage, Origin, Role
+from bot.messages import Address, Origin, Role
 from bot.records import Ending, Message, QueuedMessage, Turn, TurnState
-from bot.toolkit.base import Tool
 from bot.toolkit.context import RequestContext
 from bot.toolkit.idle import IdleSessions
-from bot.toolkit.results import failure_text
 
 MAX_ATTEMPTS = 3
 """Claims after which a turn is buried instead of tried again (design, G1)."""
@@ -102,7 +101,9 @@ class AgentLoop:
         self._bus = bus
         self._store = store
         self._clock = clock
-        self._policy = policy
+        self._circumstances = Circumstances(
+            policy, runner.parts.registry, default_zone=settings.default_zone, language=settings.language
+        )
         self._runner = runner
         self._builder = builder
         self._endings = endings
@@ -239,7 +240,7 @@ class AgentLoop:
             self._bus.ring(Topic.INBOUND)
         except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
             _log.exception("turn failed")
-            await self._finish(turn, self._endings.failed(turn, self._request(turn), exc))
+            await self._finish(turn, self._endings.failed(turn, self._circumstances.request_of(turn), exc))
 
     async def _cancelled(self, turn: Turn) -> None:
         """Last write of a turn that was cancelled: ended by /stop, or given back for the next start."""
@@ -252,14 +253,14 @@ class AgentLoop:
             await self._store.turns.release(turn)
 
     async def _handle(self, turn: Turn) -> None:
-        request = self._request(turn)
+        request = self._circumstances.request_of(turn)
         if turn.attempt > MAX_ATTEMPTS:
             _log.error("turn buried", attempts=turn.attempt - 1)
             ending = self._endings.dead(turn, request, attempts=turn.attempt - 1)
             await self._finish(turn, self._memory.given_up(turn, ending) if turn.origin is Origin.MEMORY else ending)
             return
         if turn.origin is Origin.MEMORY:
-            tools, model = self._tools_for(request), self._model_of(turn)
+            tools, model = self._circumstances.tools_of(request), self._model_of(turn)
             await self._finish(turn, await self._memory.run(turn, request, tools, model))
             return
         if turn.origin is Origin.GOAL and (refusal := self._goals.refusal(turn, request)) is not None:
@@ -316,7 +317,7 @@ class AgentLoop:
             history=window.rows,
             fresh=fresh,
             compose=lambda item: self._user_row(item, request, prompt),
-            tools=self._tools_for(request),
+            tools=self._circumstances.tools_of(request),
             model=model,
             on_text=presence.show if presence.shows_drafts else None,
             time_limit_s=limits.subagent_timeout_s if request.scope == "subagent" else None,
@@ -385,50 +386,9 @@ class AgentLoop:
 
     # --- circumstances
 
-    def _request(self, turn: Turn) -> RequestContext:
-        message = turn.messages[0].message
-        is_own = turn.origin is Origin.MEMORY  # the bot's own work, by nobody's rights
-        role = RUN_ROLE if is_own else self._policy.role_of(turn.address.channel, message.sender_id)
-        return RequestContext(
-            turn=turn,
-            address=turn.address,
-            chat_type=RUN_CHAT_TYPE if is_own else message.chat_type,
-            sender_id=message.sender_id,
-            role=role,
-            zone=turn.zone or self._settings.default_zone,
-            language=self._settings.language,
-            message_id=message.message_id,
-            reply_to=message.reply_to,
-            scope=_scope(message),
-        )
-
-    def _tools_for(self, request: RequestContext) -> frozenset[str]:
-        """Return the names of the tools that exist in this turn: by scope, role and chat type."""
-        names = []
-        for name in self._runner.parts.registry.tool_names:
-            tool = self._runner.parts.registry.get(name)
-            if tool is not None and self._has(tool, request):
-                names.append(name)
-        return frozenset(names)
-
-    def _has(self, tool: Tool, request: RequestContext) -> bool:
-        try:
-            if tool.unavailable or request.scope not in tool._scopes:  # noqa: SLF001 - a contract
-                return False
-            return not self._policy.refusal(request.role, request.chat_type, tool.risk)
-        except Exception as exc:  # noqa: BLE001 - a plugin's own code: one tool less, and the turn goes on
-            _log.error("tool left out of a turn", tool=type(tool).__name__, error=failure_text(exc))
-            return False
-
     def _is_stale(self, turn: Turn) -> bool:
         """Say whether the message waited so long that acting on it would surprise its sender."""
         if turn.origin is not Origin.USER or turn.has_rows:
             return False
         age_us = self._clock.now_us() - turn.messages[-1].received_us
         return age_us > self._settings.catch_up_max_age_h * _SECONDS_AN_HOUR * US_PER_S
-
-
-def _scope(message: InboundMessage) -> str:
-    if message.origin is Origin.MEMORY:
-        return "memory"
-    return "subagent" if message.origin is Origin.SUBAGENT and "outcome" not in message.meta else "core"

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, tuple[str, str, str]] = {
     "new_session": (
-        "New conversation. I start without what was said before; reminders stay.",
-        "Neue Unterhaltung. Ich beginne ohne das bisher Gesagte; Erinnerungen bleiben.",
-        "已开始新的对话。之前的内容不再使用,提醒仍然保留。",
+        "New conversation. What was said before is set aside (/sessions leads back to it); reminders stay.",
+        "Neue Unterhaltung. Das bisher Gesagte liegt beiseite (/sessions führt zurück); Erinnerungen bleiben.",
+        "已开始新的对话。之前的内容已搁置(用 /sessions 可以返回),提醒仍然保留。",
     ),
     "new_session.titled": (
-        "New conversation “{title}”. I start without what was said before; reminders stay.",
-        "Neue Unterhaltung „{title}“. Ich beginne ohne das bisher Gesagte; Erinnerungen bleiben.",
-        "已开始新的对话“{title}”。之前的内容不再使用,提醒仍然保留。",
+        "New conversation “{title}”. What was said before is set aside (/sessions leads back to it); reminders stay.",
+        "Neue Unterhaltung „{title}“. Das bisher Gesagte liegt beiseite (/sessions führt zurück); Erinnerungen bleiben.",
+        "已开始新的对话“{title}”。之前的内容已搁置(用 /sessions 可以返回),提醒仍然保留。",
     ),
     "help.new": (
         "start a new conversation: /new or /new TITLE",

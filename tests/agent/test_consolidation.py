@@ -338,7 +338,7 @@ async def test_compact_happens_once_across_a_crash(tmp_path: Path) -> None:
         await engine.says("/compact")
         (turn,) = await engine.store.turns.claim(limit=1)
         assert engine.loop.commands is not None
-        request = engine.loop._request(turn)
+        request = engine.loop._circumstances.request_of(turn)
         first = await engine.loop.commands.run(turn, request)
         second = await engine.loop.commands.run(turn, request)
         assert first.text == second.text

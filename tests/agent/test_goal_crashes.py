@@ -183,7 +183,7 @@ async def test_stop_in_a_crash_closes_the_goal_once(tmp_path: Path) -> None:
         await engine.says("/stop", message_id="s1")
         [turn] = [turn for turn in await engine.store.turns.claim(limit=9) if turn.lane.startswith("now:")]
         assert engine.loop.commands is not None
-        request = engine.loop._request(turn)
+        request = engine.loop._circumstances.request_of(turn)
         first = await engine.loop.commands.run(turn, request)
         assert (await engine.loop.commands.run(turn, request)).text == first.text  # as a crash before its end would
         assert first.text == "The goal “count to three” is closed."

@@ -468,7 +468,7 @@ async def test_a_new_conversation_closes_the_goal_of_the_old_one(tmp_path: Path)
         await engine.reads(
             "Started.",
             "Note.",
-            "New conversation. I start without what was said before; reminders stay.\n"
+            "New conversation. What was said before is set aside (/sessions leads back to it); reminders stay.\n"
             "The goal “count to three” is closed.",
         )
         await engine.idle()

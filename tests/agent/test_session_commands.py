@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.models import Prices
 from bot.config import SessionsSection
 from bot.interfaces import ModelReply, ModelRequest, Unit
 from bot.messages import Address, ChatType, Usage, new_id
@@ -14,7 +15,8 @@ from tests.support.clock import FakeClock
 from tests.support.engine import MEMBER, OTHER, AnsweringProvider, Rig, Setup, again, last_user, rig, said
 from tests.support.memory_channel import MemoryChannel
 
-SPENT = Usage(input_tokens=1_200, output_tokens=30, cached_tokens=1_000, cost_micros=12_300)
+SPENT = Usage(input_tokens=1_200, output_tokens=30, cached_tokens=1_000)
+PRICES = {"scripted": Prices(input=10, cached=1, output=20)}
 
 
 def echo(request: ModelRequest) -> ModelReply:
@@ -32,7 +34,7 @@ async def test_new_archives_and_sessions_goes_back(tmp_path: Path) -> None:
         await engine.asks("about bread")
         clock.advance(7_300)
         assert await engine.asks("/new Holiday plans") == (
-            "New conversation “Holiday plans”. I start without what was said before; reminders stay."
+            "New conversation “Holiday plans”. What was said before is set aside (/sessions leads back to it); reminders stay."
         )
         await engine.asks("where to?")
         assert await engine.asks("/sessions") == (
@@ -166,14 +168,16 @@ async def _with_goal(engine: Rig) -> int:
 
 async def test_status_tells_context_and_what_was_used_today(tmp_path: Path) -> None:
     clock = FakeClock("2026-11-29T23:30:00+01:00")
-    setup = Setup(folder=tmp_path, provider=AnsweringProvider(echo), channels=(MemoryChannel(),), clock=clock)
+    setup = Setup(
+        folder=tmp_path, provider=AnsweringProvider(echo), channels=(MemoryChannel(),), clock=clock, prices=PRICES
+    )
     async with again(setup) as engine:
         assert "\nContext: 0 of 122,880 tokens (0 %)\n" in await engine.asks("/status")
         await engine.asks("hello there")
         await engine.asks("and again")
         status = await engine.asks("/status")
         assert "This conversation: 4 messages — “hello there”\n" in status
-        assert "Today in this chat: 2,400 tokens in (2,000 of them cached), 60 out, cost 0.0246\n" in status
+        assert "Today in this chat: 2,400 tokens in (2,000 of them cached), 60 out, cost 0.0072\n" in status
         context = _context(status)
         assert context > 100
         clock.advance(3_600)  # the person's next day has begun, in Berlin

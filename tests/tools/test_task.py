@@ -193,7 +193,7 @@ async def test_a_call_that_is_repeated_after_a_crash_sets_one_goal(tmp_path: Pat
         await engine.store.steps.record_reply(turn, [row], made)
         tool = engine.registry.get("task")
         assert tool is not None
-        set_request(engine.loop._request(turn))
+        set_request(engine.loop._circumstances.request_of(turn))
         set_call_id(made[0].id)
         first = await tool.execute(**order())
         assert await tool.execute(**order()) == first

@@ -1,38 +1,19 @@
-"""The seams, all on one page: what the engine asks of a store, a signal, a channel, a provider.
-
-Implementations live on higher floors (`bot/store`, `bot/bus.py`, `channels`, `bot/providers`) and are put
-together in `bot/app.py` only. Verbs that write are atomic: they return after the commit, or raise
-`StoreUnavailable` with nothing changed. Verbs that take a `Turn` raise `StaleLease` when its lease is lost.
-"""
+"""What the engine asks of a store, noun by noun, and of its unit of work."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from pydantic import BaseModel
-
-from bot.clock import Clock
 from bot.conversation import (
-    HistoryRow,
-    MemoryVersion,
     NewSummary,
     Session,
-    SessionPage,
-    SessionState,
-    SessionWindow,
-    Uncovered,
 )
-from bot.memories import MemoryDue, MemoryHome
+from bot.interfaces.conversations import History, HistorySearch, Memory, Sessions, Summaries
 from bot.messages import (
     Address,
-    Attachment,
     InboundMessage,
     OutboundMessage,
-    Replay,
     ToolCall,
     Usage,
 )
@@ -43,8 +24,6 @@ from bot.records import (
     DeadLetter,
     Ending,
     Goal,
-    HistoryFindings,
-    HistoryQuery,
     Job,
     Message,
     NewJob,
@@ -57,9 +36,6 @@ from bot.records import (
 )
 
 T = TypeVar("T")
-
-
-# --- store -----------------------------------------------------------------------------------------------
 
 
 class Inbox(Protocol):
@@ -156,96 +132,6 @@ class Steps(Protocol):
         """Let the message of this id that waits in the turn's lane be a call's result, as `compose` has it, not a turn.
 
         One durable transaction: the message is done and the result stored. None while no such message waits there.
-        """
-
-
-class History(Protocol):
-    """The rows of sessions."""
-
-    async def window(self, session_id: int, *, limit_tokens: int) -> SessionWindow:
-        """Return the newest rows that no summary covers, at least `limit_tokens` of them, and what was before.
-
-        They begin with a user row if one is near, and where they begin stays for many turns. What is stored but is no
-        message is left out. The rows must not be changed: later windows hold the same ones.
-        """
-
-    def forget(self, session_id: int) -> None:
-        """Drop what is kept of a conversation in memory for its next turn; must not block or raise."""
-
-    async def count(self, address: Address) -> int:
-        """Return how many messages people and the bot wrote in the current session of an address.
-
-        Calls of tools and their results do not count: nobody in the chat saw them.
-        """
-
-
-class Sessions(Protocol):
-    """Conversations of an address, the current and the archived ones. They change by `Unit` and by endings."""
-
-    async def page(self, address: Address, *, limit: int, offset: int = 0) -> SessionPage:
-        """Return a part of the list of exactly this address, the one begun last first.
-
-        Archived ones in which nothing was said are left out.
-        """
-
-    async def state(self, address: Address) -> SessionState:
-        """Return how the current conversation of an address stands; one without rows where there is none yet."""
-
-
-class Summaries(Protocol):
-    """Summaries of what is older than the replayed rows of a session."""
-
-    async def uncovered(self, session_id: int) -> Uncovered:
-        """Return the rows that no summary covers, without those from the first row of a running turn on."""
-
-    async def save(self, summary: NewSummary) -> bool:
-        """Commit text and position together, durably; False when the one it replaces is not there any more."""
-
-    async def charge(self, turn_id: int, usage: Usage) -> None:
-        """Count what a summary cost to the turn that gave rise to it."""
-
-
-class Memory(Protocol):
-    """What long-term memory keeps beside its files."""
-
-    async def planned_us(self, channels: Collection[str] | None = None) -> int:
-        """Return when runs of these channels (None: of all) were last planned; now, from now on, if never."""
-
-    async def due(self, channels: Collection[str] | None = None) -> list[MemoryDue]:
-        """Return the homes in whose conversations something was said since they were last read."""
-
-    async def plan(self, due: Sequence[MemoryDue], *, due_us: int, channels: Collection[str] | None = None) -> int:
-        """Queue a run for each home that has none under way, and note the time, in one durable transaction.
-
-        A home and due time get one run, ever. Returns how many were queued.
-        """
-
-    async def rows(self, home: MemoryHome, *, after: int, upto: int, limit: int) -> list[HistoryRow]:
-        """Return what was said where a home's memory comes from, oldest first, of rows after `after` up to `upto`."""
-
-    async def mark(self, home: MemoryHome) -> int:
-        """Return the last row that was read for a home."""
-
-    async def keep(self, home: MemoryHome, body: str, *, reason: str) -> bool:
-        """Keep what a memory says as its newest version; False when that says the same already."""
-
-    async def versions(self, home: MemoryHome, *, limit: int) -> list[MemoryVersion]:
-        """Return the newest versions, newest first."""
-
-    async def version(self, home: MemoryHome, version_id: int) -> MemoryVersion | None:
-        """Return one version of exactly this home, or None."""
-
-    async def forget(self, home: MemoryHome) -> None:
-        """Delete all versions, durably; what was said until now will not be read for this memory again."""
-
-
-class HistorySearch(Protocol):
-    """What was said in a chat, by words."""
-
-    async def search(self, address: Address, query: HistoryQuery) -> HistoryFindings:
-        """Return messages of people and the bot in all sessions of exactly this address.
-
-        Rows that were not searched before are read first: long for a chat's first search, nothing to a turn.
         """
 
 
@@ -526,269 +412,3 @@ class Store(Protocol):
     goals: Goals
     settings: Settings
     overview: Overview
-
-
-# --- signal ----------------------------------------------------------------------------------------------
-
-
-class Topic(StrEnum):
-    """What a doorbell rings for."""
-
-    INBOUND = "inbound"  # a message waits for a turn
-    OUTBOUND = "outbound"  # a message waits to be sent
-    JOBS = "jobs"  # the next due time may have changed
-
-
-class Signal(Protocol):
-    """A doorbell that may be lost: whoever waits must also look at the rows now and then."""
-
-    def notify(self, topic: Topic) -> None:
-        """Wake whoever waits for the topic; never blocks."""
-
-    async def wait(self, topic: Topic, timeout_s: float | None) -> bool:
-        """Wait until the topic was notified since the last wait; False after `timeout_s`."""
-
-
-# --- channel ---------------------------------------------------------------------------------------------
-
-
-class ChannelState(StrEnum):
-    """How a channel stands, for status and readiness."""
-
-    STARTING = "starting"  # not connected yet, trying
-    READY = "ready"  # receives and sends
-    OFFLINE = "offline"  # lost its platform, trying again
-    FAILED = "failed"  # its configuration is refused; off until that changes
-
-
-class Intake(Protocol):
-    """What a channel may do with what it receives; implemented by the bus."""
-
-    async def publish_inbound(self, message: InboundMessage) -> Acceptance:
-        """Commit a message. Only after this returned may the platform be told that it was received."""
-
-    async def publish_edit(self, message: InboundMessage) -> Acceptance:
-        """Replace the text of a message that still waits; an edit of a handled one is ignored."""
-
-    async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
-        """Keep an update that could not be parsed."""
-
-    async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
-        """Move everything of a chat to its new id."""
-
-    async def close_chat(self, address: Address, error: str) -> int:
-        """The bot was blocked or removed: stop sending there, pause its jobs."""
-
-    async def reopen_chat(self, address: Address) -> None:
-        """The bot was let in again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelContext:
-    """What a channel is built from. `section` is an instance of the channel's own `config_cls`."""
-
-    section: BaseModel
-    intake: Intake
-    cursors: Cursors
-    clock: Clock
-    workspace: str
-    bot_name: str = "Dutiful"
-
-
-class SendProgress(Protocol):
-    """The parts of one message that are already on the platform."""
-
-    outbox_id: int
-    sent_ids: list[str]
-
-    async def sent(self, platform_id: str, *, more: bool = False) -> None:
-        """Note that the next part is out, before `more` parts are tried; committed here unless it is the last."""
-
-
-class Channel(ABC):
-    """One chat platform. A module or package `channels.NAME` exposes exactly one concrete subclass.
-
-    Life: `create`, then `run` until cancelled (it supervises its own connection and never ends by itself
-    except with `ChannelAuthError`), sends at any time while state is ready, then `close`.
-    """
-
-    name: ClassVar[str]
-    config_cls: ClassVar[type[BaseModel]]
-    format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
-    draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
-    needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
-
-    problem: str = ""  # why it is not ready, free of secrets
-    _state = ChannelState.STARTING
-    _listener: Callable[[], None] | None = None
-
-    @property
-    def state(self) -> ChannelState:
-        """How the channel stands."""
-        return self._state
-
-    @state.setter
-    def state(self, state: ChannelState) -> None:
-        changed = state is not self._state
-        self._state = state
-        if changed and self._listener is not None:
-            self._listener()
-
-    def on_state_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the state changes; one listener only."""
-        self._listener = listener
-
-    @classmethod
-    @abstractmethod
-    def create(cls, context: ChannelContext) -> Channel:
-        """Build without network or slow imports."""
-
-    @abstractmethod
-    async def run(self) -> None:
-        """Receive until cancelled. Raises `ChannelAuthError` when the platform refuses the token."""
-
-    @abstractmethod
-    async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
-        """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
-
-    async def find_sent(
-        self,
-        message: OutboundMessage,  # noqa: ARG002 - part of the seam
-        outbox_id: int,  # noqa: ARG002 - part of the seam
-    ) -> tuple[str, ...] | None:
-        """Look up whether an uncertain send arrived: its ids, () when surely not, None when unknowable."""
-        return None
-
-    async def typing(self, address: Address) -> None:
-        """Show that an answer is being worked on; errors are the channel's own affair."""
-
-    async def fetch(self, attachment: Attachment, address: Address) -> Attachment:  # noqa: ARG002 - the seam
-        """Download an inbound file to the chat's folder; returns it with `path`, or with `error` set."""
-        return replace(attachment, error="this channel cannot fetch files")
-
-    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:  # noqa: ARG002 - the seam
-        """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""
-        return draft_id
-
-    def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
-        """Return where one person can be written to in private, if the id alone tells."""
-        return None
-
-    def last_poll_age_s(self) -> float | None:
-        """Seconds since the platform was last asked for news; None where that means nothing."""
-        return None
-
-    async def close(self) -> None:
-        """Let go of connections; idempotent."""
-
-
-# --- provider --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
-    """One model call. `tools` are OpenAI function definitions; `tools_json` is the same, encoded once.
-
-    `turn_messages` is how many messages the turn answers: the last so many of the people's in `messages`.
-    """
-
-    messages: Sequence[Message]
-    turn_messages: int = 1
-    tools: Sequence[Message] = ()
-    tools_json: bytes = b""
-    max_output_tokens: int | None = None
-    reasoning_effort: str = ""  # instead of the configured one, where one is configured
-    zone: str = "UTC"  # the person's, for a provider that reads times itself
-    language: str = "en"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReply:
-    """A complete reply. `finish_reason` is the provider's: stop, length, tool_calls, content_filter."""
-
-    text: str
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str = "stop"
-    usage: Usage = field(default_factory=Usage)
-    model: str = ""  # which one answered, by its configured name; "" where that means nothing
-    reasoning: str = ""
-    reasoning_fields: Mapping[str, Any] = field(default_factory=dict)  # the same as it came, by field name
-    malformed_calls: int = 0  # calls that had no usable name or shape and were dropped
-    may_repeat: bool = False  # equal calls are no circle: each does what one message asked for
-    notice: str = ""  # a sentence to show the person beside the reply, e.g. that a stand-in answered
-
-
-class Provider(ABC):
-    """A source of model replies. A module of `bot.providers` exposes concrete subclasses by `name`."""
-
-    name: ClassVar[str]
-    needs_network: ClassVar[bool] = True
-
-    @abstractmethod
-    async def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        """Return one whole reply; `on_text` gets visible text as it grows (the whole text so far).
-
-        Raises:
-            ProviderError: mapped; the caller decides about retries by `retryable`.
-        """
-
-    async def warm_up(self) -> None:
-        """Import slow SDKs off the loop, so that the first turn does not stall."""
-
-    async def close(self) -> None:
-        """Let go of connections; idempotent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """Sound as a file's bytes; `suffix` is the ending its format is known by, such as ".ogg"."""
-
-    data: bytes = field(repr=False)
-    suffix: str
-    mime: str
-
-
-class Transcriber(Protocol):
-    """Turns speech into text."""
-
-    max_bytes: int  # of one recording
-
-    async def transcribe(self, recording: Recording) -> str:
-        """Return the words, '' when there are none. Raises `ProviderError`; an error has had its tries."""
-
-    async def close(self) -> None:
-        """Let go of connections; idempotent."""
-
-
-class Speaker(Protocol):
-    """Turns text into speech."""
-
-    max_chars: int  # of one call
-
-    async def speak(self, text: str) -> Recording:
-        """Return the text read aloud. Raises `ProviderError`; an error has had its tries."""
-
-    async def close(self) -> None:
-        """Let go of connections; idempotent."""
-
-
-# --- agent -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallPlan:
-    """How the runner must treat one call."""
-
-    replay: Replay
-    concurrent: bool
-    arguments: Mapping[str, Any]
-
-
-class TurnControl(Protocol):
-    """Influence on running turns, for commands and tools."""
-
-    def stop(self, address: Address) -> bool:
-        """End the running turn of an address and its subagents; False when none is running."""
-
-    def running(self) -> int:
-        """Return how many turns run now."""

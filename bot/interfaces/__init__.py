@@ -1,0 +1,64 @@
+"""The seams: what the engine asks of a store, a signal, a channel, a provider.
+
+Implementations live on higher floors (`bot/store`, `bot/bus.py`, `channels`, `bot/providers`) and are put
+together on the roof only. Verbs that write are atomic: they return after the commit, or raise
+`StoreUnavailable` with nothing changed. Verbs that take a `Turn` raise `StaleLease` when its lease is lost.
+"""
+
+from __future__ import annotations
+
+from bot.interfaces.channel import Channel, ChannelContext, ChannelState, Intake, SendProgress, Signal, Topic
+from bot.interfaces.conversations import History, HistorySearch, Memory, Sessions, Summaries
+from bot.interfaces.provider import ModelReply, ModelRequest, Provider, Recording, Speaker, Transcriber, TurnControl
+from bot.interfaces.store import (
+    Cursors,
+    FiringComposer,
+    Goals,
+    Inbox,
+    Jobs,
+    Outbox,
+    Overview,
+    People,
+    Settings,
+    Steps,
+    Store,
+    Subagents,
+    Turns,
+    Unit,
+)
+
+__all__ = [
+    "Channel",
+    "ChannelContext",
+    "ChannelState",
+    "Cursors",
+    "FiringComposer",
+    "Goals",
+    "History",
+    "HistorySearch",
+    "Inbox",
+    "Intake",
+    "Jobs",
+    "Memory",
+    "ModelReply",
+    "ModelRequest",
+    "Outbox",
+    "Overview",
+    "People",
+    "Provider",
+    "Recording",
+    "SendProgress",
+    "Sessions",
+    "Settings",
+    "Signal",
+    "Speaker",
+    "Steps",
+    "Store",
+    "Subagents",
+    "Summaries",
+    "Topic",
+    "Transcriber",
+    "TurnControl",
+    "Turns",
+    "Unit",
+]
