@@ -130,10 +130,9 @@ class Consolidator:
     async def close(self) -> None:
         """Begin no more, and end what is under way; what was not committed is begun anew after another turn."""
         self._closed = True
-        tasks = list(self._tasks.values())
-        for task in tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.settled()
 
     # --- one conversation
 
