@@ -129,6 +129,19 @@ def test_a_last_chunk_that_repeats_the_whole_message_doubles_nothing() -> None:
     assert reader.reply(ended=True).text == "hello"
 
 
+@pytest.mark.parametrize(
+    "echoed", [b"secret/part+two", b"secret\\/part+two", b"secret\\u002fpart\\u002Btwo", b"s\\u0065cret/part+two"]
+)
+@pytest.mark.parametrize("status", [401, 500, 200])
+async def test_a_key_that_is_echoed_in_another_spelling_of_json_is_not_kept(status: int, echoed: bytes) -> None:
+    """The error of a turn is stored."""
+    async with OpenAIApi() as api:
+        body = b'{"error": {"message": "refused: %b", "param": "%b"}}' % (echoed, echoed)
+        error = await fail(api, Reply(status=status, body=body), api_key="secret/part+two")
+    assert "refused: ***" in error.detail
+    assert "part" not in str(error)
+
+
 # --- where the endpoint is
 
 
