@@ -147,7 +147,7 @@ def to_error(failure: Failure) -> ProviderError:
 
 
 def without_key(failure: Failure, api_key: str) -> Failure:
-    """Return the failure without the key; not before it was read: JSON may spell it otherwise, "/" as "\\/"."""
+    """Return the failure without the key; not before it was read: JSON may spell it with escapes."""
     if not api_key:
         return failure
     message, words, param = (text.replace(api_key, "***") for text in (failure.message, failure.words, failure.param))
