@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
