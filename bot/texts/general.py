@@ -169,6 +169,13 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Diese Unterhaltung passt nicht mehr in das Modell. Kürze sie mit /compact oder beginne mit /new eine neue.",
         "对话内容已超过模型上限。请用 /compact 压缩对话,或用 /new 开始新的对话。",
     ),
+    "fail.window": (
+        "The model's context window is too small for my instructions and tools. The owner has to choose a model with "
+        "a larger one, or switch tools off with [tools] disabled.",
+        "Das Kontextfenster des Modells ist zu klein für meine Anweisungen und Werkzeuge. Der Besitzer muss ein Modell "
+        "mit einem größeren wählen oder mit [tools] disabled Werkzeuge abschalten.",
+        "模型的上下文窗口太小,容不下我的指令和工具。机主需要换用窗口更大的模型,或用 [tools] disabled 关闭一些工具。",
+    ),
     "fail.content_filter": (
         "The model provider declined to answer this.",
         "Der Modellanbieter hat die Antwort darauf abgelehnt.",
