@@ -58,8 +58,11 @@ def portions(parts: Iterable[tuple[str, int]], limit_chars: int) -> list[tuple[s
 
 
 def _calls(message: Message) -> list[tuple[str, str]]:
+    """Return name and arguments of each call; a row may have anything in their place."""
+    calls = message.get("tool_calls")
     found = []
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        found.append((str(function.get("name", "")), str(function.get("arguments", ""))))
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            found.append((str(function.get("name", "")), str(function.get("arguments", ""))))
     return found

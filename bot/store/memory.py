@@ -5,14 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Sequence
 
-import orjson
-
 from bot.clock import Clock
 from bot.conversation import HistoryRow, MemoryVersion
 from bot.memories import HomeKind, MemoryDue, MemoryHome, MemoryStep
 from bot.messages import Address, ChatType, InboundMessage, Origin, clean_text
 from bot.store.database import Database
-from bot.store.history_search import text_of
+from bot.store.history import history_row
 from bot.store.inbox import insert_inbound
 
 VERSIONS_KEPT = 50
@@ -135,11 +133,11 @@ class SqlMemory:
 
         def work(conn: sqlite3.Connection) -> list[HistoryRow]:
             rows = conn.execute(
-                f"SELECT h.id, h.turn_id, h.body, h.created_us, i.sender_id {_SPOKEN}"
+                f"SELECT h.id, h.turn_id, CAST(h.body AS BLOB), h.created_us, i.sender_id {_SPOKEN}"
                 f" WHERE h.id > ? AND h.id <= ? AND i.channel = ? AND {whose} ORDER BY h.id LIMIT ?",
                 (after, upto, home.channel, chat_type, home.ident, limit),
             )
-            return [_history_row(*row) for row in rows]
+            return [history_row(*row) for row in rows]
 
         return await self._database.read(work)
 
@@ -230,13 +228,6 @@ def _order(item: MemoryDue, due_us: int) -> InboundMessage:
         origin=Origin.MEMORY,
         lane=f"mem:{item.home.key}:{due_us}",
         meta={"home": item.home.key, "after": item.after, "upto": item.upto},
-    )
-
-
-def _history_row(row_id: int, turn_id: int, body: str, created_us: int, sender_id: str) -> HistoryRow:
-    message = orjson.loads(body)
-    return HistoryRow(
-        id=row_id, turn_id=turn_id, message=message, text=text_of(message), at_us=created_us, sender_id=sender_id
     )
 
 
