@@ -24,7 +24,8 @@ class SqlSummaries:
             row = conn.execute("SELECT summary, summary_upto FROM sessions WHERE id = ?", (session_id,)).fetchone()
             summary, upto = row or ("", 0)
             stored = conn.execute(
-                "SELECT id, turn_id, CAST(body AS BLOB), created_us FROM history WHERE session_id = ? AND id > ? ORDER BY id",
+                "SELECT id, turn_id, CAST(body AS BLOB), created_us FROM history"
+                " WHERE session_id = ? AND id > ? ORDER BY id",
                 (session_id, upto),
             ).fetchall()
             (running,) = conn.execute(
