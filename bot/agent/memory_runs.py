@@ -150,8 +150,8 @@ class MemoryKeeper:
             rows: list[Message] = []
             if turn.has_rows:  # the run itself may have changed the file already
                 rows = (await self._history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)).rows
-            else:
-                await self._look(home)
+            elif not await self._look(home):
+                return Ending(state=TurnState.FAILED, error="the file is too large to be kept as a version")
             spec = await asyncio.to_thread(self._spec, request, reading, rows, tools, model)
             outcome = await self._runner.run(turn, spec)
             return await self._ending(outcome, reading)
@@ -163,12 +163,13 @@ class MemoryKeeper:
         step = MemoryStep(home=home, after=after, upto=upto, body=None, reason=BY_RUN)
         return Ending(state=ending.state, rows=ending.rows, error=ending.error, memory=step)
 
-    async def _look(self, home: MemoryHome) -> None:
-        """Keep what people changed by hand, before the run changes it."""
+    async def _look(self, home: MemoryHome) -> bool:
+        """Keep what people changed by hand, before the run changes it; False when a change could not be undone."""
         try:
-            await self._book.look(home, holds=True)
+            return await self._book.look(home, holds=True) is not None
         except (DutifulError, OSError) as exc:
             _log.warning("memory cannot be kept as a version", home=home.key, error=str(exc))
+        return True
 
     async def _reading(self, home: MemoryHome, after: int, upto: int, model: Model) -> _Reading:
         """Return what this run reads: the same again after a crash."""

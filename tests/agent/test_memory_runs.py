@@ -312,3 +312,54 @@ async def test_a_file_that_the_run_makes_is_the_owners_alone_whatever_the_umask(
             assert file_of(engine, ANN).parent.parent.parent.stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)
+
+
+async def test_a_change_by_hand_while_a_run_works_is_not_written_over(tmp_path: Path) -> None:
+    paths: list[Path] = []
+
+    def memory(request: ModelRequest) -> ModelReply:
+        match len(tool_texts(request)):
+            case 0:
+                return calls(("read_file", {"path": "MEMORY.md"}))
+            case 1:
+                paths[0].write_text("- by hand\n")
+                return calls(("write_file", {"path": "MEMORY.md", "content": "- by run\n"}))
+            case 2:
+                return calls(("write_file", {"path": "MEMORY.md", "content": "- without looking\n"}))
+        return said("Noted.")
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, ANN)
+        path.parent.mkdir(parents=True)
+        path.write_text("- before\n")
+        paths.append(path)
+        await engine.asks("hello")
+        await night(engine)
+        assert "Read it" in tool_texts(model.memories[-1])[1]
+        assert path.read_text() == "- by hand\n"
+        bodies = [item.body for item in await engine.store.memory.versions(ANN, limit=9)]
+        assert bodies == ["- by hand\n", "- before\n"]
+
+
+async def test_a_file_of_which_no_version_can_be_kept_is_left_to_people(tmp_path: Path) -> None:
+    def memory(request: ModelRequest) -> ModelReply:
+        steps = [("read_file", {"path": "MEMORY.md"}), ("write_file", {"path": "MEMORY.md", "content": "short"})]
+        done = len(tool_texts(request))
+        return calls(steps[done]) if done < len(steps) else said("Noted.")
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, ANN)
+        path.parent.mkdir(parents=True)
+        path.write_text("- by hand\n" * 30_000)
+        await engine.asks("hello")
+        await night(engine)
+        assert path.read_text() == "- by hand\n" * 30_000
+        assert await mark(engine, ANN) == 0
+        path.write_text("- by hand\n")
+        await night(engine, 1)
+        assert path.read_text() == "short"
+        assert [item.body for item in await engine.store.memory.versions(ANN, limit=9)] == ["short", "- by hand\n"]
