@@ -124,13 +124,20 @@ class MemoryKeeper:
     """Carries out a run."""
 
     def __init__(
-        self, runner: AgentRunner, store: Store, book: MemoryBook, *, max_chars: int, zone: str, time_limit_s: float
+        self,
+        runner: AgentRunner,
+        store: Store,
+        book: MemoryBook,
+        *,
+        section: MemorySection,
+        zone: str,
+        time_limit_s: float,
     ) -> None:
         self._runner = runner
         self._history = store.history
         self._memory = store.memory
         self._book = book
-        self._max_chars = max_chars
+        self._section = section
         self._zone = ZoneInfo(zone)
         self._time_limit_s = time_limit_s
 
@@ -140,6 +147,8 @@ class MemoryKeeper:
         Raises:
             StoreError: it cannot be recorded.
         """
+        if not (self._section.enabled and model.provider.needs_network):  # since it was planned
+            return Ending(state=TurnState.FAILED, error="switched off, or without a model")
         home, after, upto = _order_of(turn)
         async with self._book.hold(home):
             if await self._memory.mark(home) != after:
@@ -208,7 +217,7 @@ class MemoryKeeper:
         system = _SYSTEM.format(
             whose=_OF_PERSON if is_person else _OF_CHAT,
             shared=_SHARED if is_person else "",
-            max_chars=self._max_chars,
+            max_chars=self._section.max_chars,
         )
         # What it reads is not stored a second time: its row is made anew, and only the words after it are recorded.
         said: Message = {"role": "user", "content": mark_untrusted(reading.text, source="messages of the conversation")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -363,3 +364,30 @@ async def test_a_file_of_which_no_version_can_be_kept_is_left_to_people(tmp_path
         await night(engine, 1)
         assert path.read_text() == "short"
         assert [item.body for item in await engine.store.memory.versions(ANN, limit=9)] == ["short", "- by hand\n"]
+
+
+@pytest.mark.parametrize("change", ["no model", "switched off"])
+async def test_a_queued_run_is_none_once_there_is_no_model_or_it_is_switched_off(tmp_path: Path, change: str) -> None:
+    async def memory(_: ModelRequest) -> ModelReply:
+        await engine.die()
+        raise AssertionError
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        await engine.asks("hello")
+        engine.move_to(NIGHTS[0])
+        await engine.crashed.wait()
+        setup = engine.setup
+    model.memory = writes("# Ann\n")
+    off, near = {"memory": MemorySection(enabled=False)}, AnsweringProvider(lambda _: said("I know only reminders."))
+    changed = replace(setup, sections=off) if change == "switched off" else replace(setup, provider=near)
+    async with again(changed) as engine:
+        await engine.idle()
+        assert await mark(engine, ANN) == 0
+        assert not file_of(engine, ANN).exists()
+    setup.clock.move_to(NIGHTS[1])
+    async with again(setup) as engine:
+        await engine.until(lambda: file_of(engine, ANN).exists())
+        await engine.idle()
+        assert await mark(engine, ANN) > 0
