@@ -35,9 +35,11 @@ _SPEAKERS = (
 
 
 def end_memory_run(conn: sqlite3.Connection, step: MemoryStep, *, now_us: int) -> None:
-    """Move the mark of a home on, unless somebody else did, and keep what its file says now."""
+    """Move the mark of a home on and keep what its file says now, unless the home was forgotten meanwhile."""
     key = step.home.key
-    if mark_of(conn, key) == step.after and step.upto > step.after:
+    if mark_of(conn, key) != step.after:
+        return
+    if step.upto > step.after:
         _set_mark(conn, key, step.upto)
     if step.body is not None:
         keep_version(conn, key, step.body, reason=step.reason, now_us=now_us)
@@ -180,6 +182,7 @@ class SqlMemory:
 
         def work(conn: sqlite3.Connection) -> None:
             conn.execute("DELETE FROM memory_versions WHERE home = ?", (home.key,))
+            _forget_runs(conn, home)
             (newest,) = conn.execute("SELECT coalesce(max(id), 0) FROM history").fetchone()
             _set_mark(conn, home.key, newest)
 
@@ -205,6 +208,16 @@ def _set_mark(conn: sqlite3.Connection, key: str, history_id: int) -> None:
         " ON CONFLICT DO UPDATE SET history_id = excluded.history_id",
         (key, history_id),
     )
+
+
+def _forget_runs(conn: sqlite3.Connection, home: MemoryHome) -> None:
+    """Remove what a home's runs read, wrote and answered: their calls hold the text of its file."""
+    prefix = f"mem:{home.key}:"
+    rows = conn.execute("SELECT id, lane FROM sessions WHERE lane >= ? AND lane < ?", (prefix, prefix[:-1] + ";"))
+    # What follows is when a run was due; another home's id may begin like this one's.
+    sessions = [(number,) for number, lane in rows.fetchall() if lane[len(prefix) :].isdecimal()]
+    conn.executemany("DELETE FROM history WHERE session_id = ?", sessions)
+    conn.executemany("DELETE FROM calls WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ?)", sessions)
 
 
 def _is_under_way(conn: sqlite3.Connection, item: MemoryDue) -> bool:
