@@ -19,18 +19,12 @@ VERSIONS_KEPT = 50
 _PLANNED = "memory:planned"
 _ACCOUNT = "memory"
 # The rows of chats, each with the first message that its turn answers: who spoke, and where. CROSS JOIN: SQLite keeps
-# this order, from a few rows of history, or from the inbox, which is pruned while history grows for ever.
-_OF_CHATS = (
+# this order, from the inbox, which is pruned, while history, most of it other people's, grows for ever.
+_SPOKEN = (
+    "FROM inbox i CROSS JOIN history h ON h.turn_id = i.turn_id"
+    " AND i.id = (SELECT min(id) FROM inbox WHERE turn_id = i.turn_id)"
     " CROSS JOIN sessions s ON s.id = h.session_id"
     " AND NOT (s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*' OR s.lane GLOB 'mem:*')"
-)
-_SPOKEN = (
-    "FROM history h CROSS JOIN inbox i ON i.id = (SELECT min(id) FROM inbox WHERE turn_id = h.turn_id)"  # noqa: S608
-    + _OF_CHATS
-)
-_SPEAKERS = (
-    "FROM inbox i CROSS JOIN history h ON h.turn_id = i.turn_id"  # noqa: S608
-    " AND i.id = (SELECT min(id) FROM inbox WHERE turn_id = i.turn_id)" + _OF_CHATS
 )
 
 
@@ -97,7 +91,7 @@ class SqlMemory:
             # With max() the other columns are those of the newest row:
             # https://sqlite.org/lang_select.html#bareagg.
             rows = conn.execute(
-                f"SELECT i.channel, i.chat_type, i.chat_id, i.sender_id, max(h.id) {_SPEAKERS}"
+                f"SELECT i.channel, i.chat_type, i.chat_id, i.sender_id, max(h.id) {_SPOKEN}"
                 " GROUP BY i.channel, i.chat_type, CASE i.chat_type WHEN ? THEN i.sender_id ELSE i.chat_id END",
                 (ChatType.PRIVATE,),
             )
