@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -391,3 +392,33 @@ async def test_a_queued_run_is_none_once_there_is_no_model_or_it_is_switched_off
         await engine.until(lambda: file_of(engine, ANN).exists())
         await engine.idle()
         assert await mark(engine, ANN) > 0
+
+
+async def test_a_chat_moves_without_waiting_for_a_run_and_is_read_again(tmp_path: Path) -> None:
+    moved = MemoryHome(kind=HomeKind.CHAT, channel="memory", ident="g9")
+    started, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def memory(request: ModelRequest) -> ModelReply:
+        started.set()
+        await goes_on.wait()
+        answer: ModelReply = writes("- meets on Monday")(request)
+        return answer
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, GROUP)
+        path.parent.mkdir(parents=True)
+        path.write_text("- by hand")
+        await engine.asks("we meet on Monday", chat="g1", chat_type=ChatType.GROUP)
+        engine.move_to(NIGHTS[0])
+        await started.wait()
+        async with asyncio.timeout(10):
+            await engine.bus.migrate_chat("memory", "g1", "g9")
+        goes_on.set()
+        await engine.idle()
+        assert file_of(engine, moved).read_text() == "- by hand"
+        assert await mark(engine, moved) == 0
+        await night(engine, 1)
+        assert "we meet on Monday" in whole(model.memories[-1])
+        assert await mark(engine, moved) > 0
