@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from bot.config import MemorySection
+from bot.config import LimitsSection, MemorySection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest
 from bot.memories import HomeKind, MemoryHome
 from bot.messages import ChatType
+from bot.store.turns import MEMORY_RUNS_AT_ONCE
 from tests.support.engine import MEMBER, OTHER, OWNER, AnsweringProvider, Rig, again, calls, rig, said, tool_texts
 from tests.support.recorders import FarModel, whole
 
@@ -422,3 +423,32 @@ async def test_a_chat_moves_without_waiting_for_a_run_and_is_read_again(tmp_path
         await night(engine, 1)
         assert "we meet on Monday" in whole(model.memories[-1])
         assert await mark(engine, moved) > 0
+
+
+async def test_people_do_not_wait_behind_the_runs_of_a_night(tmp_path: Path) -> None:
+    count, at_work, most = 12, 0, 0
+    full, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def memory(_: ModelRequest) -> ModelReply:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        if at_work == MEMORY_RUNS_AT_ONCE:
+            full.set()
+        await goes_on.wait()
+        at_work -= 1
+        return said("Nothing new.")
+
+    model = FarModel(memory=memory)
+    limits = LimitsSection(turns_at_once=4)
+    async with rig(tmp_path, model, allow_from="*", limits=limits) as engine:
+        await begin(engine)
+        for number in range(count):
+            await engine.asks("hello", sender=f"u{number}", chat=f"c{number}")
+        engine.move_to(NIGHTS[0])
+        await full.wait()
+        assert await engine.asks("are you there?", sender="u5", chat="c5") == "heard are you there?"
+        goes_on.set()
+        await engine.until(lambda: len(engine.ended) == 2 * count + 1)
+        assert len(model.memories) == count
+        assert most == MEMORY_RUNS_AT_ONCE
