@@ -244,7 +244,8 @@ KNOWN = SkillSet(
     [
         "$pay", "please $pay now", "($pay)", "do it with $pay.", "$pay: all of it", "$pay, then rest",
         "line\n$pay\nline",
-        "用$pay提醒我", "请用 $pay。", "$pay!?", "“$pay”", "costs $5, $pay", "$nobody $pay $pay", "`$a-b` $pay", "``$a`` $pay", "好~~~ $pay ~~~",
+        "用$pay提醒我", "请用 $pay。", "$pay!?", "“$pay”", "costs $5, $pay", "$nobody $pay $pay", "`$a-b` $pay",
+        "``$a`` $pay", "好~~~ $pay ~~~",
     ],
 )  # fmt: skip
 def test_a_name_at_the_beginning_of_a_word_asks_for_the_skill(text: str) -> None:
