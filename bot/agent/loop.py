@@ -295,8 +295,14 @@ class AgentLoop:
             ending = self._endings.answered(outcome, request)
         ending = replace(ending, context_tokens=outcome.context_tokens)
         ending = await self._goals.settle(ending, outcome, request)
-        ending = await self._voice.added_to(ending)
-        await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
+        turn = replace(outcome.turn, draft_id=presence.draft_id)
+        try:
+            spoken = await self._voice.added_to(ending)
+        except asyncio.CancelledError:
+            if not self._running[turn.id, turn.fence].stopped:  # shutdown: the answer is there, only its voice is not
+                await self._finish(turn, ending)
+            raise
+        await self._finish(turn, spoken)
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
         self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
 

@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.agent.voice import KEEP_S
+from bot.config import LimitsSection
 from bot.config.models import SpeechSection
 from bot.interfaces import ModelRequest
 from bot.messages import Attachment
@@ -148,6 +149,22 @@ async def test_a_voice_that_hangs_holds_up_no_other_chat_and_ends_with_stop(
         await server.wait_for(lambda: server.asked)
         assert await engine.asks("hello", chat="c2") == "Yes."
         assert await engine.asks("/stop") == "Stopped."
+
+
+async def test_a_shutdown_while_a_voice_hangs_keeps_the_answer(tmp_path: Path, server: AudioServer) -> None:
+    provider = saying("Yes.")
+    limited = {**sections(server), "limits": LimitsSection(shutdown_grace_s=0.01)}
+    async with rig(tmp_path, provider, sections=limited) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        await engine.says("hello")
+        await server.wait_for(lambda: server.asked)
+        await engine.stop_loop()
+        assert await engine.texts_count(2) == [ON, "Yes."]
+        assert files(engine) == ()
+    async with again(engine.setup) as engine:
+        await engine.idle()
+    assert len(provider.requests) == 1
 
 
 async def test_old_voices_are_removed_and_new_ones_stay(tmp_path: Path, server: AudioServer) -> None:
