@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -119,6 +120,16 @@ async def test_a_folder_that_cannot_be_written_leaves_the_text(tmp_path: Path, s
         await engine.asks("/voice on")
         assert await engine.asks("hello") == "Yes."
         assert files(engine) == ()
+
+
+async def test_a_voice_that_cannot_be_kept_leaves_no_part_of_it(tmp_path: Path, server: AudioServer) -> None:
+    in_the_way = tmp_path / "media" / "voice" / f"{hashlib.sha256(OGG).hexdigest()}.ogg"
+    in_the_way.mkdir(parents=True)
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == "Yes."
+        assert files(engine) == ()
+    assert list(in_the_way.parent.iterdir()) == [in_the_way]
 
 
 async def test_a_long_answer_is_read_up_to_a_sentence_and_sent_in_full(tmp_path: Path, server: AudioServer) -> None:
