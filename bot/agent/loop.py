@@ -315,7 +315,7 @@ class AgentLoop:
         window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
         turn = await self._listener.heard(turn, request)
-        prompt = await self._builder.for_turn(request, window.past)
+        prompt = await self._builder.for_turn(request, window.past, window_tokens=model.limits.context_window_tokens)
         fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
         spec = RunSpec(
             request=request,
