@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -58,20 +59,14 @@ class Engine:
         self.clock = SystemClock()
         self.started_us = self.clock.now_us()
         self.signal = LocalSignal()
-        classes = channel_classes()
         sections = {} if console_only else dict(config.channels)
         self.policy = AccessPolicy(
             owners=[*config.access.owners, f"console:{CONSOLE_USER}"],
             allow_from={name: _allow_list(section) for name, section in sections.items()},
         )
         self.bus = MessageBus(store, self.signal, self.clock, self.policy, is_immediate)
-        self.channels: dict[str, Channel] = {
-            name: classes[name].create(self._channel_context(section))
-            for name, section in sections.items()
-            if name != ConsoleChannel.name
-        }
         self.console = ConsoleChannel(self.bus, self.clock)
-        self.channels[ConsoleChannel.name] = self.console
+        self.channels = self._build_channels(sections)
         composer = JobComposer(config.bot.language)
         owned = [ConsoleChannel.name] if console_only else None
         self.scheduler = Scheduler(
@@ -100,26 +95,7 @@ class Engine:
             idle_minutes=config.sessions.idle_minutes,
             skill_paths=config.skills.paths,
         )
-        agent = Agent(
-            AgentBase(
-                config=config,
-                store=store,
-                signal=self.signal,
-                clock=self.clock,
-                policy=self.policy,
-                bus=self.bus,
-                composer=composer,
-                channels=self.channels,
-                room=self.room,
-                models=self.models,
-                sound=self.sound,
-                on_end=self._turn_ended,
-                request_restart=lambda: self.stop(EXIT_RESTART),
-                started_us=self.started_us,
-                delivers=delivers,
-                owned=owned,
-            )
-        )
+        agent = self._build_agent(composer, owned=owned, delivers=delivers)
         self.registry, self.loop = agent.registry, agent.loop
         self.scheduler.system_jobs = agent.system_jobs()
         self.watch = Watch(
@@ -179,6 +155,37 @@ class Engine:
             raise
 
     # --- construction
+
+    def _build_channels(self, sections: Mapping[str, Any]) -> dict[str, Channel]:
+        classes = channel_classes()
+        platforms = {
+            name: classes[name].create(self._channel_context(section))
+            for name, section in sections.items()
+            if name != ConsoleChannel.name
+        }
+        return {**platforms, ConsoleChannel.name: self.console}
+
+    def _build_agent(self, composer: JobComposer, *, owned: Collection[str] | None, delivers: bool) -> Agent:
+        return Agent(
+            AgentBase(
+                config=self.config,
+                store=self.store,
+                signal=self.signal,
+                clock=self.clock,
+                policy=self.policy,
+                bus=self.bus,
+                composer=composer,
+                channels=self.channels,
+                room=self.room,
+                models=self.models,
+                sound=self.sound,
+                on_end=self._turn_ended,
+                request_restart=lambda: self.stop(EXIT_RESTART),
+                started_us=self.started_us,
+                delivers=delivers,
+                owned=owned,
+            )
+        )
 
     def _channel_context(self, section: Any) -> ChannelContext:
         return ChannelContext(

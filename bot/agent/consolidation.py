@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.agent.governor import GovernorLimits
 from bot.agent.governor_rows import is_request
 from bot.agent.models import Model
 from bot.agent.summary_words import SummaryFailed, ask_for_summary
@@ -85,7 +84,7 @@ class Consolidator:
         """
         if not model.provider.needs_network:
             return model
-        return replace(model, limits=_uncut(model.limits))
+        return replace(model, limits=replace(model.limits, is_uncut=True))
 
     def turn_ended(self, turn: Turn, model: Model, *, estimated_tokens: int | None) -> None:
         """Consider the conversation of a turn that has ended; returns at once.
@@ -130,10 +129,9 @@ class Consolidator:
     async def close(self) -> None:
         """Begin no more, and end what is under way; what was not committed is begun anew after another turn."""
         self._closed = True
-        tasks = list(self._tasks.values())
-        for task in tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.settled()
 
     # --- one conversation
 
@@ -228,10 +226,6 @@ class Consolidator:
                 return await ask_for_summary(model, charge, before=before, portion=portion)
         except TimeoutError:
             raise SummaryFailed(f"no summary within {self._call_limit_s:g} s") from None
-
-
-def _uncut(limits: GovernorLimits) -> GovernorLimits:
-    return replace(limits, replay_tokens=limits.input_tokens)
 
 
 def _turn_starts(uncovered: Uncovered) -> list[int]:

@@ -67,6 +67,7 @@ class GovernorLimits:
     preview_chars: int = 1_200
     inflight_ratio: float = 0.85
     hysteresis: float = 0.60
+    is_uncut: bool = False  # history stays as far as the input holds it: a summary will take the place of what is old
 
     @property
     def input_tokens(self) -> int:
@@ -76,7 +77,13 @@ class GovernorLimits:
     @property
     def tail_tokens(self) -> int:
         """What the replayed history may hold: `replay_tokens`, or the input budget if that is smaller."""
-        return max(MIN_ROWS_TOKENS, min(self.replay_tokens, self.input_tokens))
+        held = self.input_tokens if self.is_uncut else min(self.replay_tokens, self.input_tokens)
+        return max(MIN_ROWS_TOKENS, held)
+
+    @property
+    def settled_tokens(self) -> int:
+        """What the tool results of a turn that is over may hold together, however much history is replayed."""
+        return max(MIN_ROWS_TOKENS, min(self.replay_tokens, self.input_tokens)) // SETTLED_SHARE
 
 
 def normalize_tool_result(text: str, tool_name: str, *, limits: GovernorLimits, write: OffloadWriter) -> str:
@@ -193,7 +200,7 @@ def settle_turn(rows: list[Row], tokens: list[int], start: int, end: int, limits
             rows[index] = {**rows[index], "content": cut_middle(content, limits.tool_result_chars)}
             tokens[index] = estimate_message(rows[index])
     total = sum(tokens[index] for index in results)
-    allowed = limits.tail_tokens // SETTLED_SHARE
+    allowed = limits.settled_tokens
     for index in results[:-1]:
         if total <= allowed:
             return

@@ -104,11 +104,11 @@ class MemorySchedule:
 
     async def fire_due(self) -> int | None:
         """Queue a run for each home in which something was said, if it is time; return when it is time next."""
-        due_us = self._schedule.next_after(await self._memory.planned_us())
+        due_us = self._schedule.next_after(await self._memory.planned_us(self._channels))
         if due_us is None or due_us > self._clock.now_us():
             return due_us
         due = [item for item in await self._memory.due(self._channels) if self._may_speak(item)]
-        count = await self._memory.plan(due, due_us=due_us)
+        count = await self._memory.plan(due, due_us=due_us, channels=self._channels)
         _log.info("memory runs planned", count=count)
         if count:
             self._ring(Topic.INBOUND)

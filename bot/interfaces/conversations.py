@@ -74,13 +74,13 @@ class Summaries(Protocol):
 class Memory(Protocol):
     """What long-term memory keeps beside its files."""
 
-    async def planned_us(self) -> int:
-        """Return when runs were last planned; now, from now on, if never."""
+    async def planned_us(self, channels: Collection[str] | None = None) -> int:
+        """Return when runs of these channels (None: of all) were last planned; now, from now on, if never."""
 
     async def due(self, channels: Collection[str] | None = None) -> list[MemoryDue]:
         """Return the homes in whose conversations something was said since they were last read."""
 
-    async def plan(self, due: Sequence[MemoryDue], *, due_us: int) -> int:
+    async def plan(self, due: Sequence[MemoryDue], *, due_us: int, channels: Collection[str] | None = None) -> int:
         """Queue a run for each home that has none under way, and note the time, in one durable transaction.
 
         A home and due time get one run, ever. Returns how many were queued.

@@ -80,13 +80,13 @@ class SqlMemory:
         self._database = database
         self._clock = clock
 
-    async def planned_us(self) -> int:
+    async def planned_us(self, channels: Collection[str] | None = None) -> int:
         """See `Memory.planned_us`."""
-        value = await self._database.read(_planned)
+        value = await self._database.read(lambda conn: _planned(conn, channels))
         if value is not None:
             return value
         now = self._clock.now_us()
-        await self._database.write(lambda conn: _set_planned(conn, now))
+        await self._database.write(lambda conn: _set_planned(conn, channels, now))
         return now
 
     async def due(self, channels: Collection[str] | None = None) -> list[MemoryDue]:
@@ -114,7 +114,7 @@ class SqlMemory:
 
         return await self._database.read(work)
 
-    async def plan(self, due: Sequence[MemoryDue], *, due_us: int) -> int:
+    async def plan(self, due: Sequence[MemoryDue], *, due_us: int, channels: Collection[str] | None = None) -> int:
         """See `Memory.plan`."""
 
         def work(conn: sqlite3.Connection) -> int:
@@ -122,7 +122,7 @@ class SqlMemory:
             for item in due:
                 if not _is_under_way(conn, item):
                     queued += insert_inbound(conn, _order(item, due_us), now_us=now)
-            _set_planned(conn, now)
+            _set_planned(conn, channels, now)
             return queued
 
         return await self._database.write(work, durable=True)
@@ -188,16 +188,20 @@ class SqlMemory:
         await self._database.write(work, durable=True)
 
 
-def _planned(conn: sqlite3.Connection) -> int | None:
-    row = conn.execute("SELECT value FROM cursors WHERE name = ?", (_PLANNED,)).fetchone()
+def _planned(conn: sqlite3.Connection, channels: Collection[str] | None) -> int | None:
+    row = conn.execute("SELECT value FROM cursors WHERE name = ?", (_cursor(channels),)).fetchone()
     return None if row is None else int(row[0])
 
 
-def _set_planned(conn: sqlite3.Connection, now_us: int) -> None:
+def _cursor(channels: Collection[str] | None) -> str:
+    return _PLANNED if channels is None else f"{_PLANNED}:{','.join(sorted(channels))}"
+
+
+def _set_planned(conn: sqlite3.Connection, channels: Collection[str] | None, now_us: int) -> None:
     conn.execute(
         "INSERT INTO cursors (name, value, updated_us) VALUES (?,?,?)"
         " ON CONFLICT DO UPDATE SET value = excluded.value, updated_us = excluded.updated_us",
-        (_PLANNED, str(now_us), now_us),
+        (_cursor(channels), str(now_us), now_us),
     )
 
 

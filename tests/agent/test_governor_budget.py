@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -403,3 +404,10 @@ def test_a_full_disk_costs_text_but_not_the_result() -> None:
     recorded = normalize_tool_result("q" * 50_000, "exec", limits=LIMITS, write=write)
     assert len(recorded) <= 16_000
     assert "characters left out" in recorded
+
+
+def test_history_that_waits_for_a_summary_stays_and_its_tool_results_do_not_grow_with_it() -> None:
+    cut = GovernorLimits(context_window_tokens=200_000, max_output_tokens=8_000, replay_tokens=4_000)
+    uncut = replace(cut, is_uncut=True)
+    assert (cut.tail_tokens, uncut.tail_tokens) == (4_000, cut.input_tokens)
+    assert cut.settled_tokens == uncut.settled_tokens == 1_000

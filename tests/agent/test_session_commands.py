@@ -34,7 +34,8 @@ async def test_new_archives_and_sessions_goes_back(tmp_path: Path) -> None:
         await engine.asks("about bread")
         clock.advance(7_300)
         assert await engine.asks("/new Holiday plans") == (
-            "New conversation “Holiday plans”. What was said before is set aside (/sessions leads back to it); reminders stay."
+            "New conversation “Holiday plans”. What was said before is set aside (/sessions leads back to it);"
+            " reminders stay."
         )
         await engine.asks("where to?")
         assert await engine.asks("/sessions") == (

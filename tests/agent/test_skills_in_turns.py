@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.config import SkillsSection
+from bot.config import MemorySection, SkillsSection
 from bot.messages import ChatType, Quote
 from bot.shipped import SKILLS
 from tests.platforms.openai_api import OpenAIApi
@@ -41,7 +41,8 @@ def echo() -> AnsweringProvider:
 
 
 async def test_two_turns_have_the_same_system_prompt_and_the_first_request_begins_the_second(tmp_path: Path) -> None:
-    async with OpenAIApi() as api, provider_for(api) as provider, rig(tmp_path, provider) as engine:
+    no_memory = {"memory": MemorySection(enabled=False)}  # days pass: its runs would ask the model, too
+    async with OpenAIApi() as api, provider_for(api) as provider, rig(tmp_path, provider, sections=no_memory) as engine:
         for name in ("AGENTS.md", "SOUL.md", "USER.md"):
             (engine.workspace / name).write_text(f"mine, {name}")
         put(engine.workspace / "shared/skills", "rules", "Always be brief.", more="always: true")

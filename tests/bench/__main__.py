@@ -22,16 +22,18 @@ SECTIONS: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "calls": calls.figures,
     "reads": reads.figures,
     "grep": grep.figures,
-    "soak": soak.figures,
-    "soak-http": soak.figures_http,
     "governor": governor.figures,
     "prompt": prompt.figures,
+    "soak": soak.figures,
+    "soak-http": soak.figures_http,
 }
+LONG = frozenset({"soak", "soak-http"})
+"""Sections of several minutes, which run only when they are named."""
 
 
 async def main(names: list[str]) -> None:
     figures: list[Figure] = []
-    for name in names or list(SECTIONS):
+    for name in names or [name for name in SECTIONS if name not in LONG]:
         figures += await SECTIONS[name]()
     print_table(figures)
 

@@ -57,7 +57,7 @@ async def main(url: str, folder: Path, mode: str, chats: int, turns: int, *, one
     engine.policy._owners |= {"bench:7"}
     serving = asyncio.create_task(engine.serve())
     await engine.ready.wait()
-    primary = engine.provider._primary  # type: ignore[attr-defined]
+    primary = engine.models.default.provider._primary  # type: ignore[attr-defined]
     assert isinstance(primary, OpenAIProvider)
     await primary.warm_up()
     sent = 0
