@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,24 @@ async def test_a_failed_export_leaves_nothing_behind(program: Program) -> None:
     result = await program.run("export", "--output", "folder")
     assert (result.code, result.err) == (1, "dutiful: folder cannot be written: Is a directory\n")
     assert not list(program.home.glob(".folder*"))
+
+
+async def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(program: Program) -> None:
+    pipe = program.home / "pipe"
+    os.mkfifo(pipe)
+    reading = asyncio.create_task(asyncio.to_thread(pipe.read_text))
+    result = await program.run("export", "--output", "pipe")
+    assert pipe.is_fifo()
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert contents(parsed(await reading))[0] == "first"
+
+
+async def test_a_file_that_cannot_grow_is_said_in_one_line(program: Program) -> None:
+    target = program.home / "full"
+    target.symlink_to("/dev/full")
+    result = await program.run("export", "--output", "full")
+    assert (result.code, result.err) == (1, "dutiful: full cannot be written: No space left on device\n")
+    assert target.is_symlink()
 
 
 async def test_a_damaged_row_is_exported_as_it_is(program: Program) -> None:
