@@ -31,11 +31,12 @@ def export(database: Path, scope: ExportScope, output: Path | None, zone: ZoneIn
     """Write conversations as JSON lines to a file, or to standard output when `output` is None.
 
     A conversation is a line of type "session", followed by a line of type "message" for each of its rows, oldest
-    first. The file appears whole, with mode 0600, or not at all; one that is there is replaced.
+    first. The file appears whole, with mode 0600, or not at all; one that is there is replaced. What is no file, e.g. a
+    pipe or a device, is written to as it is.
 
     Raises:
         ExportError: no conversation is meant, or the file cannot be made.
-        OSError: the output took no more, e.g. because the disk is full.
+        OSError: standard output took no more, e.g. because the disk is full.
         StoreError: the database cannot be read.
     """
     with open_history(database) as reader:
@@ -114,19 +115,20 @@ def _sink(output: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     try:
+        if output.exists() and not output.is_file():  # a device or a pipe is written to, never put away; a folder fails
+            with output.open("wb") as file:
+                yield file
+            return
         descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)  # made with mode 0600
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(output)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
     except OSError as exc:
         raise ExportError(f"{output} cannot be written: {exc.strerror}") from exc
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            Path(name).replace(output)
-        except OSError as exc:
-            raise ExportError(f"{output} cannot be written: {exc.strerror}") from exc
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise

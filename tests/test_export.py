@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,24 @@ async def test_a_failed_export_leaves_nothing_behind(program: Program) -> None:
     assert not list(program.home.glob(".folder*"))
 
 
+async def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(program: Program) -> None:
+    pipe = program.home / "pipe"
+    os.mkfifo(pipe)
+    reading = asyncio.create_task(asyncio.to_thread(pipe.read_text))
+    result = await program.run("export", "--output", "pipe")
+    assert pipe.is_fifo()
+    assert (result.code, result.out, result.err) == (0, "", "")
+    assert contents(parsed(await reading))[0] == "first"
+
+
+async def test_a_file_that_cannot_grow_is_said_in_one_line(program: Program) -> None:
+    target = program.home / "full"
+    target.symlink_to("/dev/full")
+    result = await program.run("export", "--output", "full")
+    assert (result.code, result.err) == (1, "dutiful: full cannot be written: No space left on device\n")
+    assert target.is_symlink()
+
+
 async def test_a_damaged_row_is_exported_as_it_is(program: Program) -> None:
     conn = sqlite3.connect(program.data / "dutiful.db")
     conn.execute("UPDATE history SET body = CAST(x'7bff' AS TEXT) WHERE id = 2")
@@ -156,7 +175,7 @@ async def test_an_older_file_is_not_migrated_behind_anybodys_back(program: Progr
 
 
 async def test_it_works_beside_a_running_service_and_disturbs_nothing(program: Program) -> None:
-    program.configure("[channels.console]")
+    program.configure('[channels.console]\n[server]\nlisten = "off"')
     async with program.service():
         result = await program.run("export", "--session", "1")
         assert contents(parsed(result.out)) == ["first", "yes"]

@@ -216,7 +216,7 @@ class AgentLoop:
             # Not even the ending could be written. The lease runs out and the turn is resumed.
             _log.error("turn could not be ended", turn=turn.id, error=str(exc))
         finally:
-            if self._room() <= 0 or turn.attempt > 1:
+            if self._room() <= 0 or turn.attempt > 1 or turn.origin is Origin.MEMORY:
                 self._bus.ring(Topic.INBOUND)  # work may have waited for this place, or for this suspect's end
             del self._running[turn.id, turn.fence]
             if not self._running:
@@ -295,8 +295,14 @@ class AgentLoop:
             ending = self._endings.answered(outcome, request)
         ending = replace(ending, context_tokens=outcome.context_tokens)
         ending = await self._goals.settle(ending, outcome, request)
-        ending = await self._voice.added_to(ending)
-        await self._finish(replace(outcome.turn, draft_id=presence.draft_id), ending)
+        turn = replace(outcome.turn, draft_id=presence.draft_id)
+        try:
+            spoken = await self._voice.added_to(ending)
+        except asyncio.CancelledError:
+            if not self._running[turn.id, turn.fence].stopped:  # shutdown: the answer is there, only its voice is not
+                await self._finish(turn, ending)
+            raise
+        await self._finish(turn, spoken)
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
         self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
 
@@ -309,7 +315,7 @@ class AgentLoop:
         window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
         turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
         turn = await self._listener.heard(turn, request)
-        prompt = await self._builder.for_turn(request, window.past)
+        prompt = await self._builder.for_turn(request, window.past, window_tokens=model.limits.context_window_tokens)
         fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
         spec = RunSpec(
             request=request,

@@ -18,11 +18,14 @@ from bot.agent.bootstrap import BootstrapFiles
 from bot.agent.prompt_sections import (
     MEMORY_ABOUT,
     MEMORY_LIMIT_CHARS,
+    MEMORY_PART,
     RECENT_ABOUT,
     RECENT_LIMIT_CHARS,
+    RECENT_PART,
     SEPARATOR,
     SUMMARY_ABOUT,
     SUMMARY_LIMIT_CHARS,
+    SUMMARY_PART,
     always_on,
     catalogue,
     identity,
@@ -86,11 +89,14 @@ class ContextBuilder:
         self._always_on = lru_cache(maxsize=_SECTIONS_KEPT)(always_on)
         self._catalogue = lru_cache(maxsize=_SECTIONS_KEPT)(catalogue)
 
-    async def for_turn(self, request: RequestContext, past: SessionPast) -> TurnPrompt:
-        """Return what the turn's requests begin with: the same text until one of its sources changes."""
-        return await asyncio.to_thread(self.build, request, past)
+    async def for_turn(self, request: RequestContext, past: SessionPast, *, window_tokens: int) -> TurnPrompt:
+        """Return what the turn's requests begin with: the same text until one of its sources changes.
 
-    def build(self, request: RequestContext, past: SessionPast) -> TurnPrompt:
+        `window_tokens` is how much the turn's model can read at once.
+        """
+        return await asyncio.to_thread(self.build, request, past, window_tokens=window_tokens)
+
+    def build(self, request: RequestContext, past: SessionPast, *, window_tokens: int) -> TurnPrompt:
         """Do as `for_turn` does; looks at files."""
         skills = self._skills.look(self._view_of(request))
         with self._lock:
@@ -100,11 +106,19 @@ class ContextBuilder:
             self._identity(self._name, self._format_hints.get(request.channel, "")),
             bootstrap,
             tool_contract(request.scope),
-            self._quoted("Memory", MEMORY_ABOUT, memory, self._memory_limit_chars),
+            self._quoted("Memory", MEMORY_ABOUT, memory, self._memory_limit_chars, window_tokens // MEMORY_PART),
             self._always_on(skills),
             self._catalogue(skills),
-            self._quoted("Recent history", RECENT_ABOUT, self._recent(past.recent), RECENT_LIMIT_CHARS),
-            self._quoted("Archived summary", SUMMARY_ABOUT, past.summary, SUMMARY_LIMIT_CHARS),
+            self._quoted(
+                "Recent history",
+                RECENT_ABOUT,
+                self._recent(past.recent),
+                RECENT_LIMIT_CHARS,
+                window_tokens // RECENT_PART,
+            ),
+            self._quoted(
+                "Archived summary", SUMMARY_ABOUT, past.summary, SUMMARY_LIMIT_CHARS, window_tokens // SUMMARY_PART
+            ),
         ]
         return TurnPrompt(
             system=SEPARATOR.join(section for section in sections if section),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _ADDRESS = re.compile(r"<?\b(?:https?://|www\.|mailto:)\S+", re.IGNORECASE)
-_AFTER_ADDRESS = re.compile(r"[.,;:!?)\]>]*\Z")  # belongs to the sentence, not to the address
+_AFTER_ADDRESS = ".,;:!?)]>"  # belongs to the sentence, not to the address
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]|\n")
 _UNREAD = frozenset({"CodeBlock", "Image", "MetadataBlock", "HtmlBlock", "FootnoteDefinition"})
 _BLOCKS = frozenset({"Paragraph", "Heading", "Item", "TableRow", "TableHead", "BlockQuote", "List"})
@@ -50,5 +50,5 @@ def cut_at_sentence(text: str, limit_chars: int) -> str:
 
 
 def _rest(address: re.Match[str]) -> str:
-    rest = _AFTER_ADDRESS.search(address[0])
-    return rest[0].lstrip(")]>") if rest else ""
+    rest = address[0][len(address[0].rstrip(_AFTER_ADDRESS)) :]
+    return rest.lstrip(")]>")

@@ -69,14 +69,16 @@ def parse_skill(data: bytes, folder: str) -> SkillFile:
     description = " ".join(_text(front, "description").split())
     if not description:
         raise SkillBroken("has no description")
-    requires: Any = next(_nested(front, "requires"), {})
+    always = next(_nested(front, "always"), "")
+    requires: Any = next(_nested(front, "requires"), "") or {}  # with nothing behind the colon it is empty
     if not isinstance(requires, Mapping):
         raise SkillBroken("requires is not a table of lists")
     return SkillFile(
         name=name,
         description=description[:_MAX_DESCRIPTION_CHARS],
         body=body.strip()[: MAX_BODY_CHARS + 1],
-        always=str(next(_nested(front, "always"), "")).strip().lower() in _TRUE,
+        # Not str() of whatever it is: a list of aliases would be written out in full.
+        always=isinstance(always, str) and always.strip().lower() in _TRUE,
         bins=_requirements(requires, "bins"),
         env=_requirements(requires, "env"),
     )

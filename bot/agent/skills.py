@@ -120,7 +120,8 @@ class SkillSet:
         return [known[name] for name in names if name in known][:_MAX_REQUESTED]
 
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+# A fence ends with as many signs as it began with, code within a line too.
+_CODE = re.compile(r"(`{3,}|^~{3,}).*?(?:\1|\Z)|(?<!`)(`{1,2})(?!`)[^\n]*?(?<!`)\2(?!`)", re.DOTALL | re.MULTILINE)
 # Scripts without blanks between words, and their punctuation: a name may stand between them as it is.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uff0f\uff1a-\uff20"
 _CLOSING = r"[.,:;!?)\]}”“’»›…>]"

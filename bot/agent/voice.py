@@ -84,8 +84,12 @@ class Voice:
                     old.unlink()
         path = self._folder.absolute() / f"{hashlib.sha256(recording.data).hexdigest()}{recording.suffix}"
         partial = path.with_suffix(f".{time.monotonic_ns()}.partial")
-        partial.write_bytes(recording.data)
-        partial.replace(path)
+        try:
+            partial.write_bytes(recording.data)
+            partial.replace(path)
+        except OSError:  # a full disk is not to be filled further with parts
+            partial.unlink(missing_ok=True)
+            raise
         return path
 
 

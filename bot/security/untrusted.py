@@ -11,6 +11,8 @@ import unicodedata
 from bisect import bisect_left
 from itertools import accumulate
 
+from bot.messages import clean_text
+
 # What the system's own marks begin with, wherever they are written.
 _OWN_WORDS = (
     "runtime context",
@@ -108,8 +110,11 @@ def neutralise(text: str) -> str:
 
 
 def on_one_line(text: str, limit_chars: int = _MAX_SOURCE_CHARS) -> str:
-    """Return untrusted text for use within a line or a mark of ours: neither line breaks nor brackets, not endless."""
-    words = " ".join(re.sub(r"[\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", neutralise(text)).split())
+    """Return untrusted text for use within a line or a mark of ours: neither line breaks nor brackets, not endless.
+
+    It may be a file's name with bytes that are not UTF-8, which no request or store could take.
+    """
+    words = " ".join(re.sub(r"[\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", neutralise(clean_text(text))).split())
     return words if len(words) <= limit_chars else words[: limit_chars - 1] + "…"
 
 

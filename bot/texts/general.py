@@ -142,6 +142,7 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "模型服务限制了请求频率,请{wait}再试。",
     ),
     "fail.wait": (" in {seconds} s", " in {seconds} s", "在 {seconds} 秒后"),
+    "fail.wait_minutes": (" in {minutes} min", " in {minutes} min", "在 {minutes} 分钟后"),
     "fail.wait_later": (" later", " später", "稍后"),
     "fail.quota": (
         "The model account is out of credit. The owner has to top it up or choose another model.",

@@ -21,6 +21,7 @@ from bot.agent.prompt_sections import (
     recent_history,
 )
 from bot.agent.skills import Skill, SkillLibrary, SkillProblem, SkillSet, SkillSource
+from bot.agent.tokens import estimate_text
 from bot.conversation import Session, SessionPast
 from bot.shipped import SKILLS
 from bot.toolkit.chat_files import ChatFiles
@@ -64,6 +65,7 @@ class Desk:
         self.workspace = folder / "workspace"
         (self.workspace / "shared/skills").mkdir(parents=True)
         self.memory = Memory()
+        self.window_tokens = 128_000
         files = ChatFiles(self.workspace, skills=[SKILLS])
         self.builder = ContextBuilder(
             name="Dutiful",
@@ -96,7 +98,9 @@ class Desk:
     ) -> str:
         self.memory.text = memory
         past = SessionPast(summary=summary, recent=(earlier(recent),) if recent else ())
-        return self.builder.build(request_context(chat, channel=channel, scope=scope), past).system
+        return self.builder.build(
+            request_context(chat, channel=channel, scope=scope), past, window_tokens=self.window_tokens
+        ).system
 
 
 def headings(prompt: str) -> list[str]:
@@ -260,7 +264,7 @@ def test_memory_is_cut_where_the_configuration_says(tmp_path: Path) -> None:
         memory=memory,
         memory_limit_chars=500,
     )
-    prompt = builder.build(request_context("1"), SessionPast())
+    prompt = builder.build(request_context("1"), SessionPast(), window_tokens=128_000)
     assert f"> {'m' * 500}\n[Memory is cut here at 500 characters]" in prompt.system
     assert prompt.shared == "likes tea"
 
@@ -315,3 +319,13 @@ def test_descriptions_and_reasons_stay_on_their_line() -> None:
     )
     assert not [line for line in text.splitlines() if line.startswith(("---", "# Tools", "["))]
     assert "[Runtime" not in text
+
+
+@pytest.mark.parametrize("word", ["记住茶。", "Ada likes tea. "])
+def test_what_grows_by_itself_leaves_a_small_window_room_for_the_conversation(desk: Desk, word: str) -> None:
+    full = {"memory": word * 7_000, "recent": word * 2_000, "summary": word * 6_000}
+    assert "[Memory is cut here at 24,000 characters]" in desk.prompt(**full)
+    for desk.window_tokens in (32_000, 64_000):
+        assert estimate_text(desk.prompt(**full)) < desk.window_tokens * 0.62
+    desk.window_tokens = 2_048
+    assert headings(desk.prompt(**full))[-1] == "# Archived summary"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,3 +84,9 @@ def test_any_text_has_words_or_none(text: str) -> None:
     words = words_to_read(text)
     assert "\n\n" not in words
     assert words == words.strip()
+
+
+def test_an_address_of_signs_takes_time_in_proportion_to_its_length() -> None:
+    began = time.process_time()
+    assert words_to_read("See http://" + "." * 60_000 + "a.") == "See ."
+    assert time.process_time() - began < 1  # with a search for the end at each sign it took 20 s

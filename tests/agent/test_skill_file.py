@@ -112,6 +112,12 @@ MERGES = "a: &a {x: y}\n" + "".join(
     "front",
     [
         BOMB + "description: d\nmetadata: *i",
+        BOMB + "description: d\nalways: *i",
+        BOMB + "description: d\nname: *i",
+        BOMB + "description: d\nrequires: {bins: *i}",
+        BOMB + "description: d\nrequires: {env: [*i]}",
+        BOMB + "description: d\nmetadata: {x: {always: *i}}",
+        "description: d\nrequires:",
         MERGES + "description: d\nmetadata: *i",
         "x: &x [*x]\ndescription: d",
         "x: " + "[" * 4_000,

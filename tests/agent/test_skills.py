@@ -245,6 +245,7 @@ KNOWN = SkillSet(
         "$pay", "please $pay now", "($pay)", "do it with $pay.", "$pay: all of it", "$pay, then rest",
         "line\n$pay\nline",
         "用$pay提醒我", "请用 $pay。", "$pay!?", "“$pay”", "costs $5, $pay", "$nobody $pay $pay", "`$a-b` $pay",
+        "``$a`` $pay", "好~~~ $pay ~~~",
     ],
 )  # fmt: skip
 def test_a_name_at_the_beginning_of_a_word_asks_for_the_skill(text: str) -> None:
@@ -256,6 +257,7 @@ def test_a_name_at_the_beginning_of_a_word_asks_for_the_skill(text: str) -> None
     [
         "", "$", "pay", "$ pay", "$Pay", "$payment", "$pay2", "$pay-all", "$pay_", "$$pay", "\\$pay", "US$pay", "a$pay",
         "5$pay", "$5", "${pay}", "x=$pay", "$pay=1", "$pay/bin", "$PATH:/usr/bin", "$pay.name", "$pay[0]", "$pay()",
+        "``$pay``", "`` ` $pay ``", "~~~\n$pay\n~~~", "```` ``` $pay ````", "a\n~~~~\n~~~\n$pay", "``` ` $pay",
         "echo `$pay`", "```\necho $pay\n```", "```sh\n$pay", "'$pay'", '"$pay"', "https://x.org/$pay", "@$pay",
         "$pays.", "$päy", "$payä",
     ],

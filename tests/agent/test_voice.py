@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.agent.voice import KEEP_S
+from bot.config import LimitsSection
 from bot.config.models import SpeechSection
 from bot.interfaces import ModelRequest
 from bot.messages import Attachment
@@ -120,6 +122,16 @@ async def test_a_folder_that_cannot_be_written_leaves_the_text(tmp_path: Path, s
         assert files(engine) == ()
 
 
+async def test_a_voice_that_cannot_be_kept_leaves_no_part_of_it(tmp_path: Path, server: AudioServer) -> None:
+    in_the_way = tmp_path / "media" / "voice" / f"{hashlib.sha256(OGG).hexdigest()}.ogg"
+    in_the_way.mkdir(parents=True)
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        assert await engine.asks("hello") == "Yes."
+        assert files(engine) == ()
+    assert list(in_the_way.parent.iterdir()) == [in_the_way]
+
+
 async def test_a_long_answer_is_read_up_to_a_sentence_and_sent_in_full(tmp_path: Path, server: AudioServer) -> None:
     text = "This is one of many sentences. " * 200
     async with rig(tmp_path, saying(text), sections=sections(server)) as engine:
@@ -148,6 +160,22 @@ async def test_a_voice_that_hangs_holds_up_no_other_chat_and_ends_with_stop(
         await server.wait_for(lambda: server.asked)
         assert await engine.asks("hello", chat="c2") == "Yes."
         assert await engine.asks("/stop") == "Stopped."
+
+
+async def test_a_shutdown_while_a_voice_hangs_keeps_the_answer(tmp_path: Path, server: AudioServer) -> None:
+    provider = saying("Yes.")
+    limited = {**sections(server), "limits": LimitsSection(shutdown_grace_s=0.01)}
+    async with rig(tmp_path, provider, sections=limited) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        await engine.says("hello")
+        await server.wait_for(lambda: server.asked)
+        await engine.stop_loop()
+        assert await engine.texts_count(2) == [ON, "Yes."]
+        assert files(engine) == ()
+    async with again(engine.setup) as engine:
+        await engine.idle()
+    assert len(provider.requests) == 1
 
 
 async def test_old_voices_are_removed_and_new_ones_stay(tmp_path: Path, server: AudioServer) -> None:

@@ -79,7 +79,7 @@ async def _turns(builder: ContextBuilder, times: int) -> list[float]:
     for _ in range(RUNS):
         began = time.perf_counter()
         for _ in range(times):
-            await builder.for_turn(request, PAST)
+            await builder.for_turn(request, PAST, window_tokens=128_000)
         values.append((time.perf_counter() - began) / times * MS)
     return values
 
@@ -89,16 +89,16 @@ async def figures() -> list[Figure]:
         workspace = Path(folder)
         _fill(workspace)
         request = request_context("1")
-        cold = _ms_each(lambda: _builder(workspace).build(request, PAST), 1)
+        cold = _ms_each(lambda: _builder(workspace).build(request, PAST, window_tokens=128_000), 1)
         builder = _builder(workspace)
-        size = len(builder.build(request, PAST).system)
+        size = len(builder.build(request, PAST, window_tokens=128_000).system)
         await asyncio.sleep(0.1)  # until the files are no longer new
-        builder.build(request, PAST)
+        builder.build(request, PAST, window_tokens=128_000)
         name = f"build_prompt, {size:,} characters, {SKILL_COUNT} skills"
         return [
             Figure(
                 name=f"{name}, warm",
-                values=_ms_each(lambda: builder.build(request, PAST), 500),
+                values=_ms_each(lambda: builder.build(request, PAST, window_tokens=128_000), 500),
                 unit="ms",
                 limit="<= 0.5",
             ),

@@ -96,6 +96,7 @@ def test_a_source_cannot_end_the_mark_nor_the_line() -> None:
     assert inside(marked) == "x"
     assert len(marked.splitlines()[0]) < 450
     assert on_one_line("a\tb\r\nc [d]") == "a b c d"
+    assert on_one_line("\udcff.txt") == "\ufffd.txt"  # a file's name that is not UTF-8
 
 
 def test_a_beginning_of_marked_text_gets_its_end_mark_back() -> None:
