@@ -23,7 +23,7 @@ from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import Recording, Speaker, Transcriber
 from bot.messages import clean_text
 from bot.providers.openai_address import not_found_hint, refuse_unusable_key, usable_base_url
-from bot.providers.openai_errors import clean_detail, kind_of, read_failure, reported_error, to_error
+from bot.providers.openai_errors import clean_detail, kind_of, read_failure, reported_error, to_error, without_key
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -219,10 +219,8 @@ class _Endpoint:
             raise ProviderError(ProviderErrorKind.CUT if began else ProviderErrorKind.CONNECTION, detail) from exc
 
     def _refusal(self, answer: Any) -> ProviderError:
-        body = answer.content
-        if self._api_key:
-            body = body.replace(self._api_key.encode(), b"***")
-        failure = read_failure(answer.status_code, answer.headers, body, now_us=self._clock.now_us())
+        failure = read_failure(answer.status_code, answer.headers, answer.content, now_us=self._clock.now_us())
+        failure = without_key(failure, self._api_key)
         if kind_of(failure) is ProviderErrorKind.NOT_FOUND:
             hint = not_found_hint(self._base_url + self._call, str(answer.url))
             failure = replace(failure, message=f"{failure.message[:300]} ({hint})")

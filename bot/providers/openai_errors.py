@@ -146,6 +146,14 @@ def to_error(failure: Failure) -> ProviderError:
     )
 
 
+def without_key(failure: Failure, api_key: str) -> Failure:
+    """Return the failure without the key; not before it was read: JSON may spell it with escapes."""
+    if not api_key:
+        return failure
+    message, words, param = (text.replace(api_key, "***") for text in (failure.message, failure.words, failure.param))
+    return replace(failure, message=message, words=words, param=param)
+
+
 def clean_detail(text: str, api_key: str = "") -> str:
     """Return `text` on one line, without the key or what looks like one, at most 500 characters."""
     if api_key:

@@ -20,7 +20,7 @@ from bot.interfaces import ModelReply
 from bot.providers.call_limits import CallLimits, Watch
 from bot.providers.lenient_json import read_json
 from bot.providers.openai_address import CHAT_PATH, not_found_hint
-from bot.providers.openai_errors import Failure, clean_detail, kind_of, read_failure
+from bot.providers.openai_errors import Failure, clean_detail, kind_of, read_failure, without_key
 from bot.providers.reply_reader import ReplyReader
 from bot.providers.sse_reader import SseReader
 
@@ -124,11 +124,7 @@ class Endpoint:
 
     def _failure(self, answer: httpx2.Response) -> Failure:
         failure = read_failure(answer.status_code, answer.headers, answer.content, now_us=self._clock.now_us())
-        if key := self._api_key:  # only now: JSON may spell it in other ways, with "\\/" for example
-            message, words, param = (
-                text.replace(key, "***") for text in (failure.message, failure.words, failure.param)
-            )
-            failure = replace(failure, message=message, words=words, param=param)
+        failure = without_key(failure, self._api_key)
         if kind_of(failure) is ProviderErrorKind.NOT_FOUND:
             hint = not_found_hint(self._base_url + CHAT_PATH, str(answer.url))
             failure = replace(failure, message=f"{failure.message[:300]} ({hint})")
