@@ -196,7 +196,7 @@ class Agent:
                 self.runner,
                 base.store,
                 self.memory_book,
-                max_chars=config.memory.max_chars,
+                section=config.memory,
                 zone=config.bot.timezone,
                 time_limit_s=config.limits.subagent_timeout_s,
             ),

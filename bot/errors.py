@@ -116,6 +116,7 @@ class ProviderErrorKind(StrEnum):
     BAD_REQUEST = "bad_request"  # the request itself is refused
     NOT_FOUND = "not_found"  # no such model, or no such address
     CONTEXT_LENGTH = "context_length"  # the input does not fit the model's window
+    WINDOW = "window"  # the model's window does not even hold the instructions and tools
     CONTENT_FILTER = "content_filter"  # the provider declined to answer
     TIMEOUT = "timeout"  # no first token, a stalled stream, or too long in total
     CONNECTION = "connection"  # refused, reset, DNS

@@ -156,7 +156,7 @@ async def test_an_older_file_is_not_migrated_behind_anybodys_back(program: Progr
 
 
 async def test_it_works_beside_a_running_service_and_disturbs_nothing(program: Program) -> None:
-    program.configure("[channels.console]")
+    program.configure('[channels.console]\n[server]\nlisten = "off"')
     async with program.service():
         result = await program.run("export", "--session", "1")
         assert contents(parsed(result.out)) == ["first", "yes"]

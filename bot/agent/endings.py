@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from bot.agent.commands import CommandResult
 from bot.agent.hearing import as_written
@@ -20,6 +21,7 @@ from bot.toolkit.context import RequestContext
 from bot.zones import local_text
 
 _QUOTED_CHARS = 200
+_LONGEST_IN_SECONDS = 120  # a longer wait is told in minutes
 _NO_USAGE = Usage()
 
 OrderReader = Callable[[InboundMessage, str, str], str]
@@ -281,9 +283,13 @@ def _report_rows(turn: Turn, text: str) -> tuple[Message, ...]:
 def _sentence(exc: ProviderError, language: str) -> str:
     if exc.kind is not ProviderErrorKind.RATE_LIMIT:
         return say(language, f"fail.{exc.kind}")
-    wait = (
-        say(language, "fail.wait", seconds=round(exc.retry_after_s))
-        if exc.retry_after_s
-        else say(language, "fail.wait_later")
-    )
-    return say(language, "fail.rate_limit", wait=wait)
+    return say(language, "fail.rate_limit", wait=_wait(exc.retry_after_s, language))
+
+
+def _wait(seconds: float | None, language: str) -> str:
+    """Return when to try again: rounded up, since a try before that is refused too."""
+    if not seconds:
+        return say(language, "fail.wait_later")
+    if seconds <= _LONGEST_IN_SECONDS:
+        return say(language, "fail.wait", seconds=ceil(seconds))
+    return say(language, "fail.wait_minutes", minutes=ceil(seconds / 60))

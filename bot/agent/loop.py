@@ -216,7 +216,7 @@ class AgentLoop:
             # Not even the ending could be written. The lease runs out and the turn is resumed.
             _log.error("turn could not be ended", turn=turn.id, error=str(exc))
         finally:
-            if self._room() <= 0 or turn.attempt > 1:
+            if self._room() <= 0 or turn.attempt > 1 or turn.origin is Origin.MEMORY:
                 self._bus.ring(Topic.INBOUND)  # work may have waited for this place, or for this suspect's end
             del self._running[turn.id, turn.fence]
             if not self._running:

@@ -31,7 +31,9 @@ KEPT_BYTES = 256 * 1024
 _BYTES_PER_CHAR = 4  # UTF-8's longest
 _FILES_KEPT = 256  # read again only when they change
 _SHARED_HEADING = re.compile(r"^##[ \t]+shared[ \t]*#*[ \t]*$", re.IGNORECASE)
-_NEXT_HEADING = re.compile(r"^#{1,2}[ \t]")
+# Whatever a markdown reader may take for a heading of the same level or above, be it only a line drawn under a text.
+_NEXT_HEADING = re.compile(r"^ {0,3}#{1,2}(?:[ \t]|$)")
+_UNDERLINE = re.compile(r"^ {0,3}(?:=+|-+)[ \t]*$")
 
 _log = get_logger(__name__)
 
@@ -150,13 +152,17 @@ def home_of(request: RequestContext) -> MemoryHome:
 
 def shared_part(text: str) -> str:
     """Return what stands under the heading `## Shared`, up to the next heading of its level or above."""
-    lines = iter(text.splitlines())
+    lines = iter(text.split("\n"))
     for line in lines:
         if _SHARED_HEADING.match(line):
             break
-    kept = []
+    kept: list[str] = []
     for line in lines:
         if _NEXT_HEADING.match(line):
+            break
+        if _UNDERLINE.match(line) and kept and kept[-1].strip():
+            while kept and kept[-1].strip():  # a heading of several lines is one, too
+                kept.pop()
             break
         kept.append(line)
     return "\n".join(kept).strip()

@@ -77,12 +77,15 @@ class MemoryBook:
         await asyncio.to_thread(self._files.remove, home)
 
     async def move_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
-        """Let a chat that has another id now keep its file; its versions move with the chat's other rows."""
+        """Let a chat that has another id now keep its file; its versions move with the chat's other rows.
+
+        Waits for nobody: the platform's next messages wait behind this, and a run may take minutes. What the run
+        still writes under the old id is lost, and made anew from the same messages by the new id's next run.
+        """
         old, new = (
             MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=ident) for ident in (old_chat_id, new_chat_id)
         )
         try:
-            async with self.hold(old):
-                await asyncio.to_thread(self._files.move, old, new)
+            await asyncio.to_thread(self._files.move, old, new)
         except OSError as exc:
             _log.error("memory of a chat was not moved", home=old.key, to=new.key, error=str(exc))

@@ -74,7 +74,8 @@ class MemoryCommands:
             return CommandResult(text=known.text)  # a crash came between the summary and its answer
 
         async def save(summary: NewSummary, count: int) -> bool:
-            return await self._save(turn, summary, say(language, "compact.done", count=count))
+            answers = say(language, "compact.done", count=count), say(language, "compact.failed")
+            return await self._save(turn, summary, *answers)
 
         try:
             async with asyncio.timeout(COMPACT_LIMIT_S):
@@ -84,12 +85,12 @@ class MemoryCommands:
             return CommandResult(text=say(language, "compact.failed"))
         return CommandResult(text=say(language, "compact.done" if count else "compact.nothing", count=count))
 
-    async def _save(self, turn: Turn, summary: NewSummary, answer: str) -> bool:
+    async def _save(self, turn: Turn, summary: NewSummary, done: str, failed: str) -> bool:
         """Commit a summary and the command's answer together."""
 
         def work(unit: Unit) -> CallResult:
             saved = unit.save_summary(summary)
-            return CallResult(call_id=_CALL_ID, text=answer if saved else "", is_error=not saved)
+            return CallResult(call_id=_CALL_ID, text=done if saved else failed, is_error=not saved)
 
         return not (await self._store.steps.once(turn, _CALL_ID, work)).is_error
 

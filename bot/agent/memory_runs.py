@@ -124,13 +124,20 @@ class MemoryKeeper:
     """Carries out a run."""
 
     def __init__(
-        self, runner: AgentRunner, store: Store, book: MemoryBook, *, max_chars: int, zone: str, time_limit_s: float
+        self,
+        runner: AgentRunner,
+        store: Store,
+        book: MemoryBook,
+        *,
+        section: MemorySection,
+        zone: str,
+        time_limit_s: float,
     ) -> None:
         self._runner = runner
         self._history = store.history
         self._memory = store.memory
         self._book = book
-        self._max_chars = max_chars
+        self._section = section
         self._zone = ZoneInfo(zone)
         self._time_limit_s = time_limit_s
 
@@ -140,6 +147,8 @@ class MemoryKeeper:
         Raises:
             StoreError: it cannot be recorded.
         """
+        if not (self._section.enabled and model.provider.needs_network):  # since it was planned
+            return Ending(state=TurnState.FAILED, error="switched off, or without a model")
         home, after, upto = _order_of(turn)
         async with self._book.hold(home):
             if await self._memory.mark(home) != after:
@@ -150,8 +159,8 @@ class MemoryKeeper:
             rows: list[Message] = []
             if turn.has_rows:  # the run itself may have changed the file already
                 rows = (await self._history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)).rows
-            else:
-                await self._look(home)
+            elif not await self._look(home):
+                return Ending(state=TurnState.FAILED, error="the file is too large to be kept as a version")
             spec = await asyncio.to_thread(self._spec, request, reading, rows, tools, model)
             outcome = await self._runner.run(turn, spec)
             return await self._ending(outcome, reading)
@@ -163,12 +172,13 @@ class MemoryKeeper:
         step = MemoryStep(home=home, after=after, upto=upto, body=None, reason=BY_RUN)
         return Ending(state=ending.state, rows=ending.rows, error=ending.error, memory=step)
 
-    async def _look(self, home: MemoryHome) -> None:
-        """Keep what people changed by hand, before the run changes it."""
+    async def _look(self, home: MemoryHome) -> bool:
+        """Keep what people changed by hand, before the run changes it; False when a change could not be undone."""
         try:
-            await self._book.look(home, holds=True)
+            return await self._book.look(home, holds=True) is not None
         except (DutifulError, OSError) as exc:
             _log.warning("memory cannot be kept as a version", home=home.key, error=str(exc))
+        return True
 
     async def _reading(self, home: MemoryHome, after: int, upto: int, model: Model) -> _Reading:
         """Return what this run reads: the same again after a crash."""
@@ -207,7 +217,7 @@ class MemoryKeeper:
         system = _SYSTEM.format(
             whose=_OF_PERSON if is_person else _OF_CHAT,
             shared=_SHARED if is_person else "",
-            max_chars=self._max_chars,
+            max_chars=self._section.max_chars,
         )
         # What it reads is not stored a second time: its row is made anew, and only the words after it are recorded.
         said: Message = {"role": "user", "content": mark_untrusted(reading.text, source="messages of the conversation")}

@@ -12,8 +12,11 @@ from dataclasses import replace
 
 import orjson
 
+from bot.agent.governor import GovernorLimits
+from bot.agent.governor_budget import MIN_ROWS_TOKENS
 from bot.agent.models import Model
 from bot.agent.runs import RunnerParts, RunOutcome, RunSpec
+from bot.agent.tokens import estimate_text
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.faults import fault_point
 from bot.interfaces import ModelReply, ModelRequest
@@ -46,6 +49,7 @@ class ModelTalk:
         self._spec = spec
         self._outcome = outcome
         self._tools_tokens = tools_tokens
+        self._shrink = 1.0  # the part of the input budget that the provider takes, as far as this run knows
         self._view = parts.registry.subset(spec.tools)
 
     async def ask(
@@ -63,23 +67,28 @@ class ModelTalk:
         both as one. `effort` is how hard to think, where that is configured at all.
 
         Raises:
-            ProviderError: CONTEXT_LENGTH when the harder shrink did not help.
+            ProviderError: CONTEXT_LENGTH when the harder shrink did not help, WINDOW where none could.
         """
         asked = [*messages]
 
-        async def complete(shrink: float) -> ModelReply:
-            return await self._complete(asked, nudge, shrink, tools=tools, before=before, effort=effort)
+        async def complete() -> ModelReply:
+            return await self._complete(asked, nudge, self._shrink, tools=tools, before=before, effort=effort)
 
         try:
-            return await complete(1.0)
+            return await complete()
         except ProviderError as exc:
             if exc.kind is not ProviderErrorKind.CONTEXT_LENGTH:
                 raise
-            shrink = self._harder(exc.window_tokens)
+            self._shrink = self._harder(exc.window_tokens)
             if exc.window_tokens is not None:
                 self._parts.models.learn_window(self._spec.model, exc.window_tokens)
-            _log.warning("context too long, shrinking", detail=exc.detail, to=f"{shrink:.0%}")
-            return await complete(shrink)
+            _log.warning("context too long, shrinking", detail=exc.detail, to=f"{self._shrink:.0%}")
+        try:
+            return await complete()
+        except ProviderError as exc:
+            if exc.kind is ProviderErrorKind.CONTEXT_LENGTH and not self._has_room(exc.window_tokens, tools=tools):
+                raise ProviderError(ProviderErrorKind.WINDOW, exc.detail, window_tokens=exc.window_tokens) from exc
+            raise
 
     async def in_full(self, messages: Sequence[Message], reply: ModelReply) -> ModelReply:
         """Return the final words that `reply` begins: continued when they were cut off, asked for when there are none.
@@ -165,12 +174,18 @@ class ModelTalk:
         return (lambda text: show(join_growing(before, text))) if before else show
 
     def _harder(self, window_tokens: int | None) -> float:
-        """Return the part of the input budget to use next; less than half if the window turned out that small."""
+        """Return the part of the input budget to use from now on: half of it, less if the window is that small."""
         limits = self._spec.model.limits
+        half = self._shrink * _SHRINK
         if window_tokens is None or not limits.input_tokens:
-            return _SHRINK
-        room = window_tokens - min(limits.max_output_tokens, window_tokens // 4)
-        return min(_SHRINK, _WINDOW_SHARE * room / limits.input_tokens)
+            return half
+        return min(half, _WINDOW_SHARE * _input_room(limits, window_tokens) / limits.input_tokens)
+
+    def _has_room(self, window_tokens: int | None, *, tools: bool) -> bool:
+        """Say whether the window holds any conversation beside what every request begins with."""
+        limits = self._spec.model.limits
+        fixed = estimate_text(self._spec.system) + (self._tools_tokens if tools else 0)
+        return fixed + MIN_ROWS_TOKENS <= _input_room(limits, window_tokens or limits.context_window_tokens)
 
     def _calibrate(self, reply: ModelReply) -> None:
         """Teach the token estimate what the provider counted; once a turn, so that its choices stay fixed."""
@@ -178,6 +193,11 @@ class ModelTalk:
         estimated = governor.estimated_tokens(str(self._outcome.turn.session_id))
         if estimated and reply.usage.input_tokens:
             governor.calibration.observe(reply.model or self._spec.model.model, estimated, reply.usage.input_tokens)
+
+
+def _input_room(limits: GovernorLimits, window_tokens: int) -> int:
+    window_tokens = min(window_tokens, limits.context_window_tokens)
+    return window_tokens - min(limits.max_output_tokens, window_tokens // 4)
 
 
 def _unseen(_text: str) -> None:

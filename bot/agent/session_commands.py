@@ -17,7 +17,7 @@ from bot.conversation import Session, SessionEntry
 from bot.interfaces import Unit
 from bot.messages import Usage
 from bot.records import CallResult, GoalState, Turn
-from bot.texts import say
+from bot.texts import figure, say
 from bot.toolkit.context import RequestContext
 from bot.zones import local_text, start_of_day_us
 
@@ -130,12 +130,12 @@ class SessionCommands:
             model=f"{model.model} ({model.name})" if model.name else model.model,
             messages=state.messages,
             title=say(language, "status.titled", title=state.title) if state.title else "",
-            context=f"{state.context_tokens:,}",
-            window=f"{window:,}",
+            context=figure(language, state.context_tokens),
+            window=figure(language, window),
             percent=round(100 * state.context_tokens / window),
-            input=f"{used.input_tokens:,}",
-            cached=f"{used.cached_tokens:,}",
-            output=f"{used.output_tokens:,}",
+            input=figure(language, used.input_tokens),
+            cached=figure(language, used.cached_tokens),
+            output=figure(language, used.output_tokens),
             cost=_cost(used, language),
             running=context.control.running(),
             queued=status.inbox_queued,
@@ -156,7 +156,7 @@ def _cost(used: Usage, language: str) -> str:
     if not used.cost_micros:
         return ""
     cost = used.cost_micros / _MICROS
-    return say(language, "status.cost", cost=f"{cost:.2f}" if cost >= 1 else f"{cost:.4f}")
+    return say(language, "status.cost", cost=figure(language, cost, decimals=2 if cost >= 1 else 4))
 
 
 def _coarse(seconds: int) -> str:

@@ -25,14 +25,17 @@ def line_of(row: HistoryRow, zone: ZoneInfo) -> str:
     if role == "tool":
         content = row.message.get("content")
         text = content if isinstance(content, str) else "(picture)"
-        return f"[tool result] {cut_middle(text.strip(), RESULT_CHARS)}" if text.strip() else ""
+        return f"[tool result] {_indented(cut_middle(text.strip(), RESULT_CHARS))}" if text.strip() else ""
     when = f"{from_us(row.at_us, zone):%Y-%m-%d %H:%M}"
-    calls = [f"[bot calls {name}] {cut_middle(arguments, ARGUMENTS_CHARS)}" for name, arguments in _calls(row.message)]
+    calls = [
+        f"[bot calls {_indented(name)}] {_indented(cut_middle(arguments, ARGUMENTS_CHARS))}"
+        for name, arguments in _calls(row.message)
+    ]
     if role == "user" and said:
         who = f"user {row.sender_id}" if row.sender_id else "user"
-        return f"[{when}] {who}: {said}"
+        return f"[{when}] {who}: {_indented(said)}"
     if role == "assistant":
-        return "\n".join(([f"[{when}] bot: {said}"] if said else []) + calls)
+        return "\n".join(([f"[{when}] bot: {_indented(said)}"] if said else []) + calls)
     return ""
 
 
@@ -57,9 +60,17 @@ def portions(parts: Iterable[tuple[str, int]], limit_chars: int) -> list[tuple[s
     return out
 
 
+def _indented(text: str) -> str:
+    """Return a text with all lines but the first moved in: at the margin begin ours alone, which say who speaks."""
+    return "\n  ".join(text.splitlines())
+
+
 def _calls(message: Message) -> list[tuple[str, str]]:
+    """Return name and arguments of each call; a row may have anything in their place."""
+    calls = message.get("tool_calls")
     found = []
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        found.append((str(function.get("name", "")), str(function.get("arguments", ""))))
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            found.append((str(function.get("name", "")), str(function.get("arguments", ""))))
     return found

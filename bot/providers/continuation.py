@@ -94,7 +94,8 @@ class Composition:
     def keep(self, text: str, usage: Usage) -> None:
         """Note what an exchange that failed has brought; it counts once it is enough to go on with."""
         self._usage += usage
-        whole = join(self._kept, text)
+        # It may have broken off within what it repeats: only what is certainly new counts.
+        whole = join_growing(self._kept, text) if self._kept else text
         if len(whole) >= RESUME_FROM_CHARS:
             self._kept = whole
 

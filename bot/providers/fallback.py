@@ -33,6 +33,8 @@ PAUSE_S = 30.0
 PAUSE_BY_OWNER_S = 300.0
 """The same where only its owner can help, and the longest pause of the others."""
 
+_MOST_DOUBLINGS = 10  # the longest pause is reached long before; a power without a limit would overflow one day
+
 _OWNERS_AFFAIR = frozenset({ProviderErrorKind.AUTH, ProviderErrorKind.QUOTA, ProviderErrorKind.NOT_FOUND})
 _REQUESTS_FAULT = frozenset(
     {ProviderErrorKind.CONTENT_FILTER, ProviderErrorKind.BAD_REQUEST, ProviderErrorKind.CONTEXT_LENGTH}
@@ -73,13 +75,14 @@ class FallbackProvider(Provider):
         try:
             async with asyncio.timeout(self._total_s):
                 for entry in self._in_turn():
+                    failures = entry.failures
                     try:
                         reply = await entry.provider.complete(request, on_text)
                     except ProviderError as error:
                         if error.kind in _REQUESTS_FAULT:
                             entry.failures = 0
                             raise
-                        self._pause(entry, error)
+                        self._pause(entry, error, failures)
                         first = first or error
                     else:
                         entry.failures, entry.paused_until_s = 0, 0.0
@@ -106,12 +109,18 @@ class FallbackProvider(Provider):
         now_s = self._clock.monotonic_s()
         return [entry for entry in self._entries if entry.paused_until_s <= now_s] or list(self._entries)
 
-    def _pause(self, entry: Entry, error: ProviderError) -> None:
-        entry.failures += 1
-        pause_s = min(PAUSE_S * 2.0 ** (entry.failures - 1), PAUSE_BY_OWNER_S)
+    def _pause(self, entry: Entry, error: ProviderError, failures: int) -> None:
+        """Leave an entry alone; `failures` is how many it had in a row when it was asked.
+
+        Calls that were under way side by side and failed together are one failure: they say nothing new.
+        """
+        if entry.failures <= failures:
+            entry.failures += 1
+        doublings = min(entry.failures - 1, _MOST_DOUBLINGS)
+        pause_s = min(PAUSE_S * 2.0**doublings, PAUSE_BY_OWNER_S)
         if error.kind in _OWNERS_AFFAIR:
             pause_s = PAUSE_BY_OWNER_S
         elif error.retry_after_s is not None:
             pause_s = max(pause_s, error.retry_after_s)
-        entry.paused_until_s = self._clock.monotonic_s() + pause_s
+        entry.paused_until_s = max(entry.paused_until_s, self._clock.monotonic_s() + pause_s)
         _log.warning("model %s failed (%s), left alone for %.0f s", entry.label, error, pause_s)

@@ -17,7 +17,7 @@ import orjson
 from bot.errors import ProviderErrorKind
 from bot.interfaces import ModelRequest
 from bot.messages import clean_text
-from bot.providers.openai_errors import Failure, kind_of
+from bot.providers.openai_errors import Failure, kind_of, named_count
 from bot.providers.reasoning_fields import PLAIN_FIELDS, REASONING_MODEL_FIELD, SIGNED_FIELDS
 from bot.records import Message
 
@@ -145,8 +145,8 @@ class Dialect:
         words = failure.words
         limit = self._limit(request)
         if limit is not None and (match := _OUTPUT_CEILING.search(words)):
-            ceiling = int(next(group for group in match.groups() if group).replace(",", ""))
-            if 0 < ceiling < limit:
+            ceiling = named_count(match)
+            if ceiling is not None and ceiling < limit:
                 self._ceiling = ceiling
                 self.revision += 1
                 return f"at most {ceiling} output tokens"

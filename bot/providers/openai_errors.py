@@ -23,7 +23,11 @@ from bot.errors import ProviderError, ProviderErrorKind
 
 DETAIL_LIMIT_CHARS = 500
 
+LONGEST_WAIT_S = 7 * 24 * 3600.0
+"""A longer wait is a mistake of the endpoint's, such as an instant where seconds belong; it counts as none named."""
+
 _MAX_DEPTH = 6
+_MOST_DIGITS = 12
 _STATUSES = range(400, 600)
 
 _CONTEXT_LENGTH = re.compile(
@@ -195,13 +199,19 @@ def _from_value(status: int, value: Any) -> Failure:
     )
 
 
+def named_count(match: re.Match[str]) -> int | None:
+    """Return the number that the only group of a match holds, None for what is no count of tokens."""
+    digits = next(group for group in match.groups() if group).replace(",", "")
+    return int(digits) or None if 0 < len(digits) <= _MOST_DIGITS else None
+
+
 def _window(error: Any, words: str) -> int | None:
     """Return the size of the context window that an answer names; llama.cpp has it as a number."""
     named = error.get("n_ctx") if isinstance(error, dict) else None
-    if isinstance(named, int) and named > 0:
+    if isinstance(named, int) and not isinstance(named, bool) and named > 0:
         return named
     match = _WINDOW.search(words[:4000])
-    return None if match is None else int(next(group for group in match.groups() if group).replace(",", "")) or None
+    return None if match is None else named_count(match)
 
 
 def _words(value: Any, depth: int) -> Iterator[str]:
@@ -218,6 +228,11 @@ def _words(value: Any, depth: int) -> Iterator[str]:
 
 
 def _header_wait_s(headers: Mapping[str, str], now_us: int) -> float | None:
+    wait_s = _named_wait_s(headers, now_us)
+    return wait_s if wait_s is None or wait_s <= LONGEST_WAIT_S else None
+
+
+def _named_wait_s(headers: Mapping[str, str], now_us: int) -> float | None:
     millis = _number(headers.get("retry-after-ms"))
     if millis is not None:
         return millis / 1000
@@ -229,7 +244,7 @@ def _header_wait_s(headers: Mapping[str, str], now_us: int) -> float | None:
         return seconds
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a zone that is days away
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -240,11 +255,12 @@ def _body_wait_s(value: Any, message: str) -> float | None:
     """Return a wait named in the body: `retry_after` anywhere near, a RetryInfo detail, or words."""
     for holder in _holders(value):
         for key in ("retry_after", "retry_after_seconds", "retryAfter"):
-            if (seconds := _number(holder.get(key))) is not None:
+            if (seconds := _number(holder.get(key))) is not None and seconds <= LONGEST_WAIT_S:
                 return seconds
         delay = holder.get("retryDelay")
         if isinstance(delay, str) and (match := _DURATION.match(delay)):
-            return float(match["n"])
+            seconds = float(match["n"])
+            return seconds if seconds <= LONGEST_WAIT_S else None
     return _wait_in_words(message)
 
 
@@ -262,10 +278,11 @@ def _wait_in_words(message: str) -> float | None:
     for match in _WAIT_TEXT.finditer(message[:4000]):
         if not (match["h"] or match["m"] or match["n"]):
             continue
-        seconds = int(match["h"] or 0) * 3600.0 + int(match["m"] or 0) * 60
+        seconds = float(match["h"] or 0) * 3600 + float(match["m"] or 0) * 60
         unit = (match["unit"] or "s").lower()
         factor = 0.001 if unit.startswith(("ms", "milli")) else 60 if unit.startswith("minute") else 1
-        return seconds + float(match["n"] or 0) * factor
+        seconds += float(match["n"] or 0) * factor
+        return seconds if seconds <= LONGEST_WAIT_S else None
     return None
 
 

@@ -123,10 +123,12 @@ class Endpoint:
                 await response.aclose()
 
     def _failure(self, answer: httpx2.Response) -> Failure:
-        body = answer.content
-        if self._api_key:
-            body = body.replace(self._api_key.encode(), b"***")
-        failure = read_failure(answer.status_code, answer.headers, body, now_us=self._clock.now_us())
+        failure = read_failure(answer.status_code, answer.headers, answer.content, now_us=self._clock.now_us())
+        if key := self._api_key:  # only now: JSON may spell it in other ways, with "\\/" for example
+            message, words, param = (
+                text.replace(key, "***") for text in (failure.message, failure.words, failure.param)
+            )
+            failure = replace(failure, message=message, words=words, param=param)
         if kind_of(failure) is ProviderErrorKind.NOT_FOUND:
             hint = not_found_hint(self._base_url + CHAT_PATH, str(answer.url))
             failure = replace(failure, message=f"{failure.message[:300]} ({hint})")

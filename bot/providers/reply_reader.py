@@ -31,6 +31,13 @@ _FINISH_REASONS = {
 }
 """Names that some endpoints use for the four reasons of chat.completions."""
 
+_BROKEN_OFF = frozenset({"insufficient_system_resource", "abort", "aborted", "cancelled"})
+"""Reasons that stand where the answer breaks off: DeepSeek's (https://api-docs.deepseek.com/api/create-chat-completion)
+and those of servers that ended the request themselves."""
+
+_MOST_TOKENS = 1_000_000_000
+"""No call uses as many; a larger number is a mistake, and one beyond 64 bits could not be stored."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -165,6 +172,8 @@ class ReplyReader:
         reason = reason.lower()
         if reason == "error":
             raise ProviderError(ProviderErrorKind.SERVER, "the endpoint ended the reply with an error")
+        if reason in _BROKEN_OFF:
+            raise ProviderError(ProviderErrorKind.CUT, f"the endpoint broke the reply off: {reason}")
         self._finish = _FINISH_REASONS.get(reason, reason) or self._finish
 
     def _take_message(self, message: dict[str, Any]) -> None:
@@ -216,6 +225,8 @@ class ReplyReader:
         call_id = delta.get("id")
         call_id = call_id if isinstance(call_id, str) else ""
         arguments = _arguments(function.get("arguments"))
+        if call_id and arguments and self._is_repeat(delta.get("index"), call_id, name, arguments):
+            return
         call = self._call_for(delta.get("index"), call_id, name, arguments)
         call.id = call.id or call_id
         if name and name != call.name:
@@ -225,6 +236,13 @@ class ReplyReader:
         extra = delta.get("extra_content")
         if isinstance(extra, dict):
             merge_into(call.extra, extra)
+
+    def _is_repeat(self, index: Any, call_id: str, name: str, arguments: str) -> bool:
+        """Tell a whole call that is sent again, as a summary at the end of a stream: it must not be run twice."""
+        known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
+        if known is None or known.id != call_id or name not in ("", known.name):
+            return False
+        return "".join(known.arguments) == arguments and arguments.lstrip().startswith("{") and _is_whole(known)
 
     def _call_for(self, index: Any, call_id: str, name: str, arguments: str) -> _Call:
         """Return the call that a piece belongs to; a new one when the piece begins one."""
@@ -332,4 +350,6 @@ def _texts(value: Any) -> list[str]:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return int(value) if 0 < value <= _MOST_TOKENS else 0

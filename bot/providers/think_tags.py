@@ -55,7 +55,10 @@ _HIDDEN_END = re.compile(
     rf"</(?:{_any_of(_HIDING)})\s*>|<final\s*>|(?-i:{_any_of(tuple(_MARKS.values()))})", re.IGNORECASE
 )
 # What the end of a chunk may be the beginning of: a line start, a run of fence marks, or a tag.
-_OPEN_END = re.compile(r"(?:\n[ \t]*[`~]*|`+|<(?P<tag>/?[a-z:]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE)
+# Marks are looked at from the first of a run on only: from each of them, a long run would take time by its square.
+_OPEN_END = re.compile(
+    r"(?:\n[ \t]*[`~]*|(?<!`)`+|<(?P<tag>/?[a-z:]*)(?P<attributes>\s[^<>\n]{0,80})?)\Z", re.IGNORECASE
+)
 _SENTENCE_ENDS = frozenset(".!?…:;,)]}*。！？，；：）")
 
 
@@ -66,9 +69,9 @@ class ThinkTags:
     """
 
     def __init__(self, *, unopened: bool = False) -> None:
-        self.text = ""
         self.reasoning = ""
         self.closed_unopened = False  # a closing tag ended reasoning that no tag had begun
+        self._pieces: list[str] = []  # of `text`, none empty: one string that grows would be copied at each line
         self._pending = ""
         self._hidden = False
         self._opened_inside = False  # the hidden block holds an opening tag of its own
@@ -81,6 +84,13 @@ class ThinkTags:
         self._block_at = 0  # length of `text` when the last hidden block began
         self._final_open = False
         self._stray = False  # a closing tag that was shown as text is the last thing on its line so far
+
+    @property
+    def text(self) -> str:
+        """The text so far that is no reasoning, as far as that is known."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
 
     @property
     def shown(self) -> str:
@@ -183,7 +193,7 @@ class ThinkTags:
             self._opened_inside = False
             self._held_at = None
             if nothing_yet:
-                self.text = ""
+                self._pieces.clear()
             self._block_at = len(self.text)
             return True
         if self._had_block:
@@ -204,8 +214,9 @@ class ThinkTags:
         self._block_at = 0
 
     def _hide_from(self, start: int) -> None:
-        self.reasoning += self.text[start:]
-        self.text = self.text[:start]
+        text = self.text
+        self.reasoning += text[start:]
+        self._pieces = [text[:start]] if start else []
         self._held_at = None
 
     def _show(self, piece: str) -> None:
@@ -213,9 +224,10 @@ class ThinkTags:
             return
         self._stray = self._stray and not piece.strip()
         self._line_blank = (self._line_blank or piece.startswith("\n")) and not piece.strip()
-        if not self.text and self._had_block:
+        if not self._pieces and self._had_block:
             piece = piece.lstrip()
-        self.text += piece
+        if piece:
+            self._pieces.append(piece)
 
 
 def _complete_until(data: str) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from bot.conversation import Session, SessionPast, SessionWindow
+from bot.conversation import HistoryRow, Session, SessionPast, SessionWindow
 from bot.messages import Address
 from bot.store.database import Database
-from bot.store.replay import ReplayedRows
+from bot.store.history_search import text_of
+from bot.store.replay import ReplayedRows, decoded
 
 RECENT_SESSIONS = 5
 """Earlier conversations that a turn is told of."""
@@ -31,6 +32,14 @@ def session_row(row: tuple[int, str, str, int, int, int | None, str]) -> Session
         used_us=row[4],
         archived_us=row[5],
         summary=row[6],
+    )
+
+
+def history_row(row_id: int, turn_id: int, body: bytes, created_us: int, sender_id: str = "") -> HistoryRow:
+    """Return a row of a conversation; one that is no message says nothing, so that it stops no reader for ever."""
+    message = decoded(body) or {}
+    return HistoryRow(
+        id=row_id, turn_id=turn_id, message=message, text=text_of(message), at_us=created_us, sender_id=sender_id
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Sequence
 
-import orjson
-
 from bot.clock import Clock
 from bot.conversation import HistoryRow, MemoryVersion
 from bot.memories import HomeKind, MemoryDue, MemoryHome, MemoryStep
 from bot.messages import Address, ChatType, InboundMessage, Origin, clean_text
 from bot.store.database import Database
-from bot.store.history_search import text_of
+from bot.store.history import history_row
 from bot.store.inbox import insert_inbound
 
 VERSIONS_KEPT = 50
@@ -21,25 +19,21 @@ VERSIONS_KEPT = 50
 _PLANNED = "memory:planned"
 _ACCOUNT = "memory"
 # The rows of chats, each with the first message that its turn answers: who spoke, and where. CROSS JOIN: SQLite keeps
-# this order, from a few rows of history, or from the inbox, which is pruned while history grows for ever.
-_OF_CHATS = (
+# this order, from the inbox, which is pruned, while history, most of it other people's, grows for ever.
+_SPOKEN = (
+    "FROM inbox i CROSS JOIN history h ON h.turn_id = i.turn_id"
+    " AND i.id = (SELECT min(id) FROM inbox WHERE turn_id = i.turn_id)"
     " CROSS JOIN sessions s ON s.id = h.session_id"
     " AND NOT (s.lane GLOB 'job:*' OR s.lane GLOB 'sub:*' OR s.lane GLOB 'mem:*')"
-)
-_SPOKEN = (
-    "FROM history h CROSS JOIN inbox i ON i.id = (SELECT min(id) FROM inbox WHERE turn_id = h.turn_id)"  # noqa: S608
-    + _OF_CHATS
-)
-_SPEAKERS = (
-    "FROM inbox i CROSS JOIN history h ON h.turn_id = i.turn_id"  # noqa: S608
-    " AND i.id = (SELECT min(id) FROM inbox WHERE turn_id = i.turn_id)" + _OF_CHATS
 )
 
 
 def end_memory_run(conn: sqlite3.Connection, step: MemoryStep, *, now_us: int) -> None:
-    """Move the mark of a home on, unless somebody else did, and keep what its file says now."""
+    """Move the mark of a home on and keep what its file says now, unless the home was forgotten meanwhile."""
     key = step.home.key
-    if mark_of(conn, key) == step.after and step.upto > step.after:
+    if mark_of(conn, key) != step.after:
+        return
+    if step.upto > step.after:
         _set_mark(conn, key, step.upto)
     if step.body is not None:
         keep_version(conn, key, step.body, reason=step.reason, now_us=now_us)
@@ -97,7 +91,7 @@ class SqlMemory:
             # With max() the other columns are those of the newest row:
             # https://sqlite.org/lang_select.html#bareagg.
             rows = conn.execute(
-                f"SELECT i.channel, i.chat_type, i.chat_id, i.sender_id, max(h.id) {_SPEAKERS}"
+                f"SELECT i.channel, i.chat_type, i.chat_id, i.sender_id, max(h.id) {_SPOKEN}"
                 " GROUP BY i.channel, i.chat_type, CASE i.chat_type WHEN ? THEN i.sender_id ELSE i.chat_id END",
                 (ChatType.PRIVATE,),
             )
@@ -135,11 +129,11 @@ class SqlMemory:
 
         def work(conn: sqlite3.Connection) -> list[HistoryRow]:
             rows = conn.execute(
-                f"SELECT h.id, h.turn_id, h.body, h.created_us, i.sender_id {_SPOKEN}"
+                f"SELECT h.id, h.turn_id, CAST(h.body AS BLOB), h.created_us, i.sender_id {_SPOKEN}"
                 f" WHERE h.id > ? AND h.id <= ? AND i.channel = ? AND {whose} ORDER BY h.id LIMIT ?",
                 (after, upto, home.channel, chat_type, home.ident, limit),
             )
-            return [_history_row(*row) for row in rows]
+            return [history_row(*row) for row in rows]
 
         return await self._database.read(work)
 
@@ -182,6 +176,7 @@ class SqlMemory:
 
         def work(conn: sqlite3.Connection) -> None:
             conn.execute("DELETE FROM memory_versions WHERE home = ?", (home.key,))
+            _forget_runs(conn, home)
             (newest,) = conn.execute("SELECT coalesce(max(id), 0) FROM history").fetchone()
             _set_mark(conn, home.key, newest)
 
@@ -213,6 +208,16 @@ def _set_mark(conn: sqlite3.Connection, key: str, history_id: int) -> None:
     )
 
 
+def _forget_runs(conn: sqlite3.Connection, home: MemoryHome) -> None:
+    """Remove what a home's runs read, wrote and answered: their calls hold the text of its file."""
+    prefix = f"mem:{home.key}:"
+    rows = conn.execute("SELECT id, lane FROM sessions WHERE lane >= ? AND lane < ?", (prefix, prefix[:-1] + ";"))
+    # What follows is when a run was due; another home's id may begin like this one's.
+    sessions = [(number,) for number, lane in rows.fetchall() if lane[len(prefix) :].isdecimal()]
+    conn.executemany("DELETE FROM history WHERE session_id = ?", sessions)
+    conn.executemany("DELETE FROM calls WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ?)", sessions)
+
+
 def _is_under_way(conn: sqlite3.Connection, item: MemoryDue) -> bool:
     """Say whether an earlier run of the home has not ended, or the mark has moved since the home was found due."""
     waiting = conn.execute(
@@ -234,13 +239,6 @@ def _order(item: MemoryDue, due_us: int) -> InboundMessage:
         origin=Origin.MEMORY,
         lane=f"mem:{item.home.key}:{due_us}",
         meta={"home": item.home.key, "after": item.after, "upto": item.upto},
-    )
-
-
-def _history_row(row_id: int, turn_id: int, body: str, created_us: int, sender_id: str) -> HistoryRow:
-    message = orjson.loads(body)
-    return HistoryRow(
-        id=row_id, turn_id=turn_id, message=message, text=text_of(message), at_us=created_us, sender_id=sender_id
     )
 
 

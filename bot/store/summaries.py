@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
-from bot.conversation import HistoryRow, NewSummary, Uncovered
+from bot.conversation import NewSummary, Uncovered
 from bot.messages import Usage, clean_text
 from bot.store.database import Database
-from bot.store.history_search import text_of
+from bot.store.history import history_row
 from bot.store.turns import add_usage
 
 
@@ -26,7 +24,8 @@ class SqlSummaries:
             row = conn.execute("SELECT summary, summary_upto FROM sessions WHERE id = ?", (session_id,)).fetchone()
             summary, upto = row or ("", 0)
             stored = conn.execute(
-                "SELECT id, turn_id, body, created_us FROM history WHERE session_id = ? AND id > ? ORDER BY id",
+                "SELECT id, turn_id, CAST(body AS BLOB), created_us FROM history"
+                " WHERE session_id = ? AND id > ? ORDER BY id",
                 (session_id, upto),
             ).fetchall()
             (running,) = conn.execute(
@@ -34,7 +33,7 @@ class SqlSummaries:
                 " WHERE t.session_id = ? AND h.session_id = t.session_id AND t.state = 'running'",
                 (session_id,),
             ).fetchone()
-            rows = tuple(_history_row(*item) for item in stored if running is None or item[0] < running)
+            rows = tuple(history_row(*item) for item in stored if running is None or item[0] < running)
             return Uncovered(
                 session_id=session_id, summary=summary, upto=upto, rows=rows, running=len(stored) - len(rows)
             )
@@ -57,8 +56,3 @@ def save_summary(conn: sqlite3.Connection, summary: NewSummary) -> bool:
         (clean_text(summary.text), summary.upto, summary.session_id, summary.replaces_upto),
     )
     return cursor.rowcount == 1
-
-
-def _history_row(row_id: int, turn_id: int, body: str, created_us: int) -> HistoryRow:
-    message = orjson.loads(body)
-    return HistoryRow(id=row_id, turn_id=turn_id, message=message, text=text_of(message), at_us=created_us)

@@ -21,6 +21,9 @@ from bot.store.settings import chosen_model
 LEASE_US = 30 * US_PER_S
 """How long a claim holds without renewal (design 4)."""
 
+MEMORY_RUNS_AT_ONCE = 2
+"""Memory runs that are claimed at the same time: all become due together, and people must not wait behind them."""
+
 _SUSPECT_ATTEMPTS = 2
 """Turns cut short this often are resumed one at a time, so that only the one that kills is buried."""
 
@@ -282,15 +285,25 @@ def _interrupted(conn: sqlite3.Connection, limit: int, now: int, clause: str, va
 
 
 def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str]) -> list[str]:
-    """Return idle lanes with waiting messages, longest wait first."""
-    if limit <= 0:
-        return []
-    rows = conn.execute(
-        "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
-        f" WHERE i.state = 'queued' AND l.turn_id IS NULL{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
-        (*values, limit),
-    )
-    return [lane for lane, _ in rows]
+    """Return idle lanes with waiting messages, longest wait first; those of memory runs last, and only a few."""
+    found: list[str] = []
+    for is_memory in (False, True):
+        room = limit - len(found)
+        if is_memory:
+            (running,) = conn.execute(
+                "SELECT count(*) FROM lanes WHERE key GLOB 'mem:*' AND turn_id IS NOT NULL"
+            ).fetchone()
+            room = min(room, MEMORY_RUNS_AT_ONCE - int(running))
+        if room <= 0:
+            break
+        rows = conn.execute(
+            "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
+            f" WHERE i.state = 'queued' AND l.turn_id IS NULL AND l.key {'' if is_memory else 'NOT '}GLOB 'mem:*'"
+            f"{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
+            (*values, room),
+        )
+        found += [lane for lane, _ in rows]
+    return found
 
 
 def _settings_of(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, bool]:

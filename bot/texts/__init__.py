@@ -17,6 +17,8 @@ _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
     key: texts for subject in _SUBJECTS for key, texts in subject.SENTENCES.items()
 }
 
+_GERMAN_MARKS = str.maketrans(",.", ".,")
+
 
 def say(language: str, key: str, **values: object) -> str:
     """Return the text under `key` in a language (English when it is not one of `LANGUAGES`).
@@ -26,6 +28,12 @@ def say(language: str, key: str, **values: object) -> str:
     """
     index = LANGUAGES.index(language) if language in LANGUAGES else 0
     return _CATALOGUE[key][index].format(**values)
+
+
+def figure(language: str, value: float, *, decimals: int = 0) -> str:
+    """Return a number as the language writes it: 1,234.5 in English and Chinese, 1.234,5 in German."""
+    text = f"{value:,.{decimals}f}"
+    return text.translate(_GERMAN_MARKS) if language == "de" else text
 
 
 def keys() -> list[str]:

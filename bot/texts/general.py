@@ -142,6 +142,7 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "模型服务限制了请求频率,请{wait}再试。",
     ),
     "fail.wait": (" in {seconds} s", " in {seconds} s", "在 {seconds} 秒后"),
+    "fail.wait_minutes": (" in {minutes} min", " in {minutes} min", "在 {minutes} 分钟后"),
     "fail.wait_later": (" later", " später", "稍后"),
     "fail.quota": (
         "The model account is out of credit. The owner has to top it up or choose another model.",
@@ -167,6 +168,13 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "This conversation no longer fits the model. Shorten it with /compact, or start a new one with /new.",
         "Diese Unterhaltung passt nicht mehr in das Modell. Kürze sie mit /compact oder beginne mit /new eine neue.",
         "对话内容已超过模型上限。请用 /compact 压缩对话,或用 /new 开始新的对话。",
+    ),
+    "fail.window": (
+        "The model's context window is too small for my instructions and tools. The owner has to choose a model with "
+        "a larger one, or switch tools off with [tools] disabled.",
+        "Das Kontextfenster des Modells ist zu klein für meine Anweisungen und Werkzeuge. Der Besitzer muss ein Modell "
+        "mit einem größeren wählen oder mit [tools] disabled Werkzeuge abschalten.",
+        "模型的上下文窗口太小,容不下我的指令和工具。机主需要换用窗口更大的模型,或用 [tools] disabled 关闭一些工具。",
     ),
     "fail.content_filter": (
         "The model provider declined to answer this.",

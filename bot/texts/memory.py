@@ -102,10 +102,11 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
     ),
     "memory.forgotten": (
         "Forgotten: the memory and all its versions are deleted, and what was said until now will not be noted again. "
-        "The conversation itself stays; /new begins without it.",
+        "Conversations stay as they are; after /new their titles and summaries are still seen.",
         "Vergessen: Das Gedächtnis und alle seine Fassungen sind gelöscht, und was bisher gesagt wurde, wird nicht "
-        "noch einmal notiert. Die Unterhaltung selbst bleibt; /new beginnt ohne sie.",
-        "已忘记:记忆及其所有版本均已删除,之前说过的内容不会再被记录。对话本身保留;/new 将开始新的对话。",
+        "noch einmal notiert. Unterhaltungen bleiben, wie sie sind; nach /new sind ihre Titel und "
+        "Zusammenfassungen noch zu sehen.",
+        "已忘记:记忆及其所有版本均已删除,之前说过的内容不会再被记录。对话保持不变;/new 之后仍可看到其标题和摘要。",
     ),
     "memory.share_on": (
         "Groups you write in may now know what stands under “## Shared” of what I remember of you. "

@@ -27,7 +27,7 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
     ),
     "voice.unavailable": (
         "I cannot read aloud: no speech model is configured.",
-        "Ich kann nicht vorlesen: Es ist kein Sprachmodell für die Ausgabe eingerichtet.",
+        "Ich kann nicht vorlesen: Es ist kein Modell für die Sprachausgabe eingerichtet.",
         "我无法朗读: 尚未配置语音模型。",
     ),
 }

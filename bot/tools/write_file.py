@@ -92,25 +92,35 @@ class WriteFileTool(Tool):
         try:
             named = view.resolve(path).shown
             known = self._reads.known(request.turn.session_id, named)
-            result, written = await asyncio.to_thread(_write, view, path, data, known)
+            # People edit a memory by hand while a run works: what the run has not read, it does not replace.
+            blind = request.scope != "memory"
+            written_of = await asyncio.to_thread(_write, view, path, data, known, blind)
         except PathRefused as error:
             return problem(error)
+        if written_of is None:
+            return ToolResult.error(f"{one_line(named)}: is not as this run last read it. Read it, then write again.")
+        result, written = written_of
         self._reads.note(request.turn.session_id, named, written)
         return result
 
 
-def _write(view: WorkspaceView, path: str, data: bytes, known: FileIdentity | None) -> tuple[ToolResult, FileIdentity]:
+def _write(
+    view: WorkspaceView, path: str, data: bytes, known: FileIdentity | None, blind: bool
+) -> tuple[ToolResult, FileIdentity] | None:
+    """Write a file; None when it is not `blind`ly written and is not what was read."""
     with view.slot(path, make_parents=True) as slot:
         for attempt in range(_ATTEMPTS):
             try:
-                return _put(slot, data, known)
+                return _put(slot, data, known, blind)
             except (PathTaken, PathChanged):  # by somebody else, between our look and our write
                 if attempt == _ATTEMPTS - 1:
                     raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _put(slot: FileSlot, data: bytes, known: FileIdentity | None) -> tuple[ToolResult, FileIdentity]:
+def _put(
+    slot: FileSlot, data: bytes, known: FileIdentity | None, blind: bool
+) -> tuple[ToolResult, FileIdentity] | None:
     """Write over exactly the file that the result tells about."""
     shown, size = one_line(slot.shown), _size(data)
     try:
@@ -122,6 +132,8 @@ def _put(slot: FileSlot, data: bytes, known: FileIdentity | None) -> tuple[ToolR
         return ToolResult(f"{shown}: replaced ({size}; {before})."), slot.replace(data)
     if old.sha256 == hashlib.sha256(data).digest():
         return ToolResult(f"{shown}: has exactly this content already ({size})."), old
+    if not blind and (known is None or not known.same_bytes(old)):
+        return None
     written = slot.replace(data, expected=old)
     told = f"{shown}: replaced ({size}; it had {size_text(old.size_bytes)})."
     if known is None:

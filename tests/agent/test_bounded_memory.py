@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from bot.interfaces import ModelReply, ModelRequest, Provider
 from bot.messages import ChatType
+from bot.toolkit.idle import MAX_REMEMBERED
 from tests.support.engine import MEMBER, OWNER, Rig, calls, rig, said
 
 CHATS, TURNS = 300, 10
@@ -88,5 +89,6 @@ async def test_memory_levels_off_however_many_chats_come(tmp_path: Path) -> None
         assert lengths["engine._running"] == 0
         assert 0 < lengths["engine.parts.governor._prefixes"] <= 64
         crowded = {path: size for path, size in lengths.items() if size >= CHATS // 2}
+        assert crowded.pop("engine._idle_sessions._used_s", 0) <= MAX_REMEMBERED
         assert crowded == {}
         assert growth < GROWTH_LIMIT_BYTES, f"{growth / 2**20:.1f} MB more"

@@ -12,7 +12,7 @@ import pytest
 from bot.agent.consolidation import AT_ONCE
 from bot.agent.summary_words import SUMMARY_CHARS
 from bot.config import LimitsSection, SessionsSection
-from bot.conversation import SessionPast
+from bot.conversation import NewSummary, SessionPast
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest
 from bot.messages import Address, Usage
@@ -343,3 +343,29 @@ async def test_compact_happens_once_across_a_crash(tmp_path: Path) -> None:
         second = await engine.loop.commands.run(turn, request)
         assert first.text == second.text
         assert len(model.summaries) == 1
+
+
+async def test_compact_that_came_second_says_so_across_a_crash_too(tmp_path: Path) -> None:
+    engines: list[Rig] = []
+
+    async def summary(_: ModelRequest) -> ModelReply:
+        uncovered = await engines[0].store.summaries.uncovered(session_id)
+        faster = NewSummary(session_id=session_id, text="faster", upto=uncovered.rows[0].id, replaces_upto=0)
+        assert await engines[0].store.summaries.save(faster)
+        return said(SUMMARY)
+
+    async with rig(tmp_path, FarModel(summary=summary)) as engine:
+        engines.append(engine)
+        for number in range(5):
+            await engine.asks(f"{number} short")
+        await engine.stop_loop()
+        await engine.says("/compact")
+        (turn,) = await engine.store.turns.claim(limit=1)
+        session_id = turn.session_id
+        assert engine.loop.commands is not None
+        request = engine.loop._circumstances.request_of(turn)
+        first = await engine.loop.commands.run(turn, request)
+        second = await engine.loop.commands.run(turn, request)
+        assert first.text
+        assert first.text == second.text
+        assert (await past(engine)).summary == "faster"

@@ -130,6 +130,13 @@ def test_only_what_a_person_shares_goes_to_groups(tmp_path: Path) -> None:
         ("### Shared\nx", ""),
         ("## Shared things\nx", ""),
         ("## Shared\n\nx\n# Next\ny", "x"),
+        ("## Shared\nx\n\nPrivate\n-------\ny", "x"),
+        ("## Shared\nx\n\nQuite\nprivate\n===\ny", "x"),
+        ("## Shared\nx\n  ## Private\ny", "x"),
+        ("## Shared\nx\n#\ny", "x"),
+        ("## Shared\nx\n\n---\ny", "x\n\n---\ny"),
+        ("words\u2028## Shared\u2028x", ""),
+        ("words\f## Shared\fx", ""),
     ],
 )
 def test_the_shared_part_is_what_stands_under_its_heading(text: str, shared: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from bot.interfaces import ModelReply, ModelRequest
+from bot.memories import MemoryStep
 from bot.messages import ChatType
-from bot.store.memory import VERSIONS_KEPT
+from bot.store.memory import VERSIONS_KEPT, end_memory_run
 from tests.agent.test_memory_runs import ANN, GROUP, begin, file_of, night, writes
 from tests.support.engine import MEMBER, OTHER, OWNER, Rig, rig, said
 from tests.support.recorders import FarModel, whole
@@ -83,6 +85,36 @@ async def test_forgetting_leaves_no_version_and_the_same_words_are_not_noted_aga
         assert not file_of(engine, ANN).exists()
         assert await engine.asks("/memory log") == "I have noted nothing for the long term yet."
         assert await engine.store.memory.due() == []
+
+
+async def test_forgetting_takes_the_text_out_of_the_records_of_runs(tmp_path: Path) -> None:
+    model = FarModel(memory=writes("- wrote tea down"))
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        await engine.asks("I like tea")
+        await engine.asks("I like coffee", sender=OTHER, chat="c2")
+        await night(engine)
+        await engine.asks("/memory forget")
+
+        def kept(conn: Any) -> Any:
+            sql = "SELECT s.lane FROM history h JOIN sessions s ON s.id = h.session_id WHERE h.body LIKE '%wrote tea%'"
+            calls = "SELECT count(*) FROM calls WHERE arguments LIKE '%wrote tea%'"
+            return [row[0] for row in conn.execute(sql)], conn.execute(calls).fetchone()[0]
+
+        lanes, calls = await engine.store._database.read(kept)
+        assert lanes
+        assert all(lane.startswith(f"mem:person:memory:{OTHER}:") for lane in lanes)
+        assert calls == 1
+
+
+async def test_a_run_that_ends_just_after_forgetting_brings_nothing_back(tmp_path: Path) -> None:
+    async with rig(tmp_path, FarModel()) as engine:
+        await engine.asks("I like tea")
+        await engine.store.memory.forget(ANN)
+        step = MemoryStep(home=ANN, after=0, upto=1, body="- likes tea", reason="run")
+        await engine.store._database.write(lambda conn: end_memory_run(conn, step, now_us=1))
+        assert await engine.store.memory.versions(ANN, limit=9) == []
+        assert await engine.store.memory.mark(ANN) > 1
 
 
 async def test_nothing_is_changed_while_a_run_is_at_work(tmp_path: Path) -> None:

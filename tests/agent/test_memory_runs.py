@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.config import MemorySection
+from bot.config import LimitsSection, MemorySection
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply, ModelRequest
 from bot.memories import HomeKind, MemoryHome
 from bot.messages import ChatType
+from bot.store.turns import MEMORY_RUNS_AT_ONCE
 from tests.support.engine import MEMBER, OTHER, OWNER, AnsweringProvider, Rig, again, calls, rig, said, tool_texts
 from tests.support.recorders import FarModel, whole
 
@@ -312,3 +315,140 @@ async def test_a_file_that_the_run_makes_is_the_owners_alone_whatever_the_umask(
             assert file_of(engine, ANN).parent.parent.parent.stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)
+
+
+async def test_a_change_by_hand_while_a_run_works_is_not_written_over(tmp_path: Path) -> None:
+    paths: list[Path] = []
+
+    def memory(request: ModelRequest) -> ModelReply:
+        match len(tool_texts(request)):
+            case 0:
+                return calls(("read_file", {"path": "MEMORY.md"}))
+            case 1:
+                paths[0].write_text("- by hand\n")
+                return calls(("write_file", {"path": "MEMORY.md", "content": "- by run\n"}))
+            case 2:
+                return calls(("write_file", {"path": "MEMORY.md", "content": "- without looking\n"}))
+        return said("Noted.")
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, ANN)
+        path.parent.mkdir(parents=True)
+        path.write_text("- before\n")
+        paths.append(path)
+        await engine.asks("hello")
+        await night(engine)
+        assert "Read it" in tool_texts(model.memories[-1])[1]
+        assert path.read_text() == "- by hand\n"
+        bodies = [item.body for item in await engine.store.memory.versions(ANN, limit=9)]
+        assert bodies == ["- by hand\n", "- before\n"]
+
+
+async def test_a_file_of_which_no_version_can_be_kept_is_left_to_people(tmp_path: Path) -> None:
+    def memory(request: ModelRequest) -> ModelReply:
+        steps = [("read_file", {"path": "MEMORY.md"}), ("write_file", {"path": "MEMORY.md", "content": "short"})]
+        done = len(tool_texts(request))
+        return calls(steps[done]) if done < len(steps) else said("Noted.")
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, ANN)
+        path.parent.mkdir(parents=True)
+        path.write_text("- by hand\n" * 30_000)
+        await engine.asks("hello")
+        await night(engine)
+        assert path.read_text() == "- by hand\n" * 30_000
+        assert await mark(engine, ANN) == 0
+        path.write_text("- by hand\n")
+        await night(engine, 1)
+        assert path.read_text() == "short"
+        assert [item.body for item in await engine.store.memory.versions(ANN, limit=9)] == ["short", "- by hand\n"]
+
+
+@pytest.mark.parametrize("change", ["no model", "switched off"])
+async def test_a_queued_run_is_none_once_there_is_no_model_or_it_is_switched_off(tmp_path: Path, change: str) -> None:
+    async def memory(_: ModelRequest) -> ModelReply:
+        await engine.die()
+        raise AssertionError
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        await engine.asks("hello")
+        engine.move_to(NIGHTS[0])
+        await engine.crashed.wait()
+        setup = engine.setup
+    model.memory = writes("# Ann\n")
+    off, near = {"memory": MemorySection(enabled=False)}, AnsweringProvider(lambda _: said("I know only reminders."))
+    changed = replace(setup, sections=off) if change == "switched off" else replace(setup, provider=near)
+    async with again(changed) as engine:
+        await engine.idle()
+        assert await mark(engine, ANN) == 0
+        assert not file_of(engine, ANN).exists()
+    setup.clock.move_to(NIGHTS[1])
+    async with again(setup) as engine:
+        await engine.until(lambda: file_of(engine, ANN).exists())
+        await engine.idle()
+        assert await mark(engine, ANN) > 0
+
+
+async def test_a_chat_moves_without_waiting_for_a_run_and_is_read_again(tmp_path: Path) -> None:
+    moved = MemoryHome(kind=HomeKind.CHAT, channel="memory", ident="g9")
+    started, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def memory(request: ModelRequest) -> ModelReply:
+        started.set()
+        await goes_on.wait()
+        answer: ModelReply = writes("- meets on Monday")(request)
+        return answer
+
+    model = FarModel(memory=memory)
+    async with rig(tmp_path, model) as engine:
+        await begin(engine)
+        path = file_of(engine, GROUP)
+        path.parent.mkdir(parents=True)
+        path.write_text("- by hand")
+        await engine.asks("we meet on Monday", chat="g1", chat_type=ChatType.GROUP)
+        engine.move_to(NIGHTS[0])
+        await started.wait()
+        async with asyncio.timeout(10):
+            await engine.bus.migrate_chat("memory", "g1", "g9")
+        goes_on.set()
+        await engine.idle()
+        assert file_of(engine, moved).read_text() == "- by hand"
+        assert await mark(engine, moved) == 0
+        await night(engine, 1)
+        assert "we meet on Monday" in whole(model.memories[-1])
+        assert await mark(engine, moved) > 0
+
+
+async def test_people_do_not_wait_behind_the_runs_of_a_night(tmp_path: Path) -> None:
+    count, at_work, most = 12, 0, 0
+    full, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def memory(_: ModelRequest) -> ModelReply:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        if at_work == MEMORY_RUNS_AT_ONCE:
+            full.set()
+        await goes_on.wait()
+        at_work -= 1
+        return said("Nothing new.")
+
+    model = FarModel(memory=memory)
+    limits = LimitsSection(turns_at_once=4)
+    async with rig(tmp_path, model, allow_from="*", limits=limits) as engine:
+        await begin(engine)
+        for number in range(count):
+            await engine.asks("hello", sender=f"u{number}", chat=f"c{number}")
+        engine.move_to(NIGHTS[0])
+        await full.wait()
+        assert await engine.asks("are you there?", sender="u5", chat="c5") == "heard are you there?"
+        goes_on.set()
+        await engine.until(lambda: len(engine.ended) == 2 * count + 1)
+        assert len(model.memories) == count
+        assert most == MEMORY_RUNS_AT_ONCE

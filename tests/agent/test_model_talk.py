@@ -72,6 +72,39 @@ async def test_a_window_the_provider_names_is_shrunk_to(tmp_path: Path) -> None:
         assert after < 26_000  # 8,192 less the answer, in tokens of some four characters
 
 
+async def test_a_run_that_had_to_shrink_stays_shrunk_for_its_other_steps(tmp_path: Path) -> None:
+    """A window that nobody names is refused once, not again at each step of the turn."""
+    tool = MadeTool("look")
+    too_long = ProviderError(ProviderErrorKind.CONTEXT_LENGTH, "the prompt is too long")
+    past = [said("word " * 3_000) for _ in range(6)]
+    provider = ScriptedProvider(*past, too_long, calls(("look", {})), said("Done."))
+    async with rig(tmp_path, provider, tools=(tool,), window_tokens=32_000) as engine:
+        for number in range(6):
+            await engine.asks(f"tell me a lot, part {number}")
+        assert await engine.asks("look") == "Done."
+        refused, taken, following = (len(str(request.messages)) for request in provider.requests[-3:])
+        assert taken < refused / 1.5
+        assert following < taken + 2_000
+
+
+@pytest.mark.parametrize("named", [None, 2_048])
+async def test_a_window_that_does_not_even_hold_the_instructions_is_told_as_that(
+    tmp_path: Path, named: int | None
+) -> None:
+    """Neither /compact nor /new could help: a first "hi" does not fit either."""
+    too_long = ProviderError(ProviderErrorKind.CONTEXT_LENGTH, "the prompt is too long", window_tokens=named)
+    async with rig(tmp_path, ScriptedProvider(too_long), window_tokens=128_000 if named else 2_048) as engine:
+        told = await engine.asks("hi")
+    assert told.startswith("The model's context window is too small for my instructions and tools.")
+    assert "/compact" not in told
+
+
+async def test_a_conversation_that_is_too_long_for_a_window_with_room_is_told_as_that(tmp_path: Path) -> None:
+    too_long = ProviderError(ProviderErrorKind.CONTEXT_LENGTH, "the prompt is too long")
+    async with rig(tmp_path, ScriptedProvider(too_long)) as engine:
+        assert "/compact" in await engine.asks("hi")
+
+
 # --- reasoning
 
 SIGNED = {"reasoning_details": [{"type": "reasoning.text", "text": "plan", "signature": "sig"}]}

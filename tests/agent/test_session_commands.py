@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,6 +191,36 @@ async def test_status_tells_context_and_what_was_used_today(tmp_path: Path) -> N
         assert _context(await engine.asks("/status")) == context
     async with again(setup) as engine:  # the figures come from the store
         assert _context(await engine.asks("/status", message_id="later")) == context
+
+
+@pytest.mark.parametrize(
+    ("language", "context", "today"),
+    [
+        (
+            "de",
+            "Kontext: 0 von 122.880 Token",
+            "2.400 Token hinein (2.000 davon aus dem Cache), 60 heraus, Kosten 0,0072",
+        ),
+        ("zh", "122,880", "0.0072"),
+    ],
+)
+async def test_status_writes_figures_as_the_language_does(
+    tmp_path: Path, language: Any, context: str, today: str
+) -> None:
+    """A German reader takes "122,880" for a hundred and twenty-three."""
+    setup = Setup(
+        folder=tmp_path,
+        provider=AnsweringProvider(echo),
+        channels=(MemoryChannel(),),
+        clock=FakeClock("2026-11-29T12:00:00+01:00"),
+        prices=PRICES,
+        language=language,
+    )
+    async with again(setup) as engine:
+        assert context in await engine.asks("/status")
+        await engine.asks("hallo")
+        await engine.asks("und noch einmal")
+        assert today in await engine.asks("/status")
 
 
 def _context(status: str) -> int:

@@ -59,7 +59,7 @@ async def test_a_wait_of_an_hour_is_told_at_once(telegram: BotApi, model: OpenAI
     model.when("hello", [Reply(status=429, headers={"Retry-After": "3600"})])
     await service.start()
     telegram.user_says(ADA, "hello")
-    assert await answer(telegram) == "The model provider is rate-limiting me. Please try again in 3600 s."
+    assert await answer(telegram) == "The model provider is rate-limiting me. Please try again in 60 min."
     assert model.request_count == 1
 
 

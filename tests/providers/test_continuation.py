@@ -118,6 +118,15 @@ async def test_a_continuation_that_is_cut_again_is_continued_from_there() -> Non
     assert reply.text == LONG
 
 
+async def test_a_continuation_that_is_cut_within_what_it_repeats_doubles_nothing() -> None:
+    async with OpenAIApi() as api:
+        api.script = [cut_at(30), Reply(text=LONG[424:], cut_after=2), Reply(text=LONG[464:])]
+        reply, shown = await complete(api)
+        assert api.requests[2]["messages"][-2]["content"] == LONG[:464]
+    assert reply.text == LONG
+    assert all(LONG.startswith(text) for text in shown)
+
+
 async def test_half_an_answer_is_never_given_as_a_whole_one() -> None:
     async with OpenAIApi() as api:
         error = await fail(api, cut_at(30))

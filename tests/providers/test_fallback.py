@@ -9,6 +9,7 @@ import pytest
 
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply
+from bot.providers.call_limits import CallLimits
 from bot.providers.fallback import Entry, FallbackProvider
 from bot.providers.openai_compatible import OpenAIProvider
 from tests.platforms.openai_api import OpenAIApi
@@ -120,6 +121,35 @@ async def test_the_log_says_which_entry_failed_with_what(caplog: pytest.LogCaptu
         "model two failed (server: no), left alone for 30 s",
         "no model of the chain answered",
     ]
+
+
+async def test_a_chain_that_is_down_for_days_keeps_failing_in_the_same_way() -> None:
+    chain = Chain([failed()], [failed()])
+    for entry in chain.provider._entries:
+        entry.failures = 5_000  # as many turns, jobs among them, asked in vain
+    with pytest.raises(ProviderError):
+        await chain.says()
+    assert chain.provider._entries[0].paused_until_s - chain.clock.monotonic_s() == 300
+
+
+async def test_calls_that_fail_side_by_side_are_one_failure_in_a_row() -> None:
+    """A breakdown of a second while fifty chats talk does not put the preferred model away for five minutes."""
+    chats = 50
+    async with OpenAIApi() as api:
+        fails = asyncio.Event()
+        api.default = lambda request: Reply(status=500, hold=fails)
+        limits = CallLimits(tries=1)
+        one = Entry(label="one", provider=OpenAIProvider(model="m", base_url=api.url, limits=limits))
+        clock = FakeClock()
+        provider = FallbackProvider([one, Entry(label="two", provider=ScriptedProvider(SECOND))], clock=clock)
+        calls = [asyncio.create_task(provider.complete(ask())) for _ in range(chats)]
+        await api.wait_for(lambda: api.request_count == chats)
+        fails.set()
+        replies = await asyncio.gather(*calls)
+        await provider.close()
+    assert {reply.text for reply in replies} == {"from the second"}
+    assert one.failures == 1
+    assert one.paused_until_s - clock.monotonic_s() == 30
 
 
 async def test_one_limit_bounds_the_whole_chain() -> None:

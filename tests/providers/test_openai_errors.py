@@ -136,6 +136,14 @@ def test_a_declined_prompt_is_not_a_bad_request(status: int, body: Any) -> None:
         ({"retry-after": "Sat, 29 Nov 2025 00:00:00 GMT"}, b"", 0.0),
         ({"retry-after": "-5"}, b"", 0.0),
         ({"retry-after": "soon"}, b"", None),
+        ({"retry-after": "1796083200"}, b"", None),  # an instant, where seconds belong
+        ({"retry-after": "1e300"}, b"", None),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, b"", None),
+        ({"retry-after": "Sun, 30 Nov 2025 00:01:30 +99999999999999"}, b"", None),
+        ({"retry-after": "1796083200"}, said("try again in 3s"), 3.0),
+        ({}, said(f"try again in {'9' * 400}h"), None),
+        ({}, b'{"error": {"message": "no", "retry_after": 1e308}}', None),
+        ({}, b'{"error": {"details": [{"retryDelay": "%bs"}]}}' % (b"9" * 400), None),
         ({"retry-after": "nan"}, b"", None),
         ({"retry-after": "9"}, said("try again in 3s"), 9.0),
         ({}, said("slow down", retry_after=12), 12.0),
@@ -184,3 +192,8 @@ def test_details_carry_no_keys_and_no_long_bodies() -> None:
     detail = clean_detail("bad\nkey my-own-key and sk-abcdef123456 in Bearer zzz\n" + "x" * 5000, "my-own-key")
     assert detail.startswith("bad key *** and *** in *** xxx")
     assert len(detail) == 500
+
+
+@pytest.mark.parametrize("named", [",,,,", "9" * 400])
+def test_a_window_without_a_number_that_could_be_one_is_not_named(named: str) -> None:
+    assert mapped(400, said(f"maximum context length is {named} tokens")).window_tokens is None

@@ -102,6 +102,20 @@ def test_whole_calls_under_one_id_or_index_stay_two(marks: Json) -> None:
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
+@pytest.mark.parametrize("name", [{"name": "cron"}, {}])
+@pytest.mark.parametrize("index", [{"index": 0}, {}])
+def test_a_whole_call_that_is_sent_again_at_the_end_is_one_call(index: Json, name: Json) -> None:
+    reader = ReplyReader()
+    for arguments in ('{"n"', ": 1}"):
+        piece = {**index, "id": "c", "function": {"name": "cron", "arguments": arguments}}
+        reader.feed({"choices": [{"delta": {"tool_calls": [piece]}}]})
+    again = {**index, "id": "c", "function": {**name, "arguments": '{"n": 1}'}}
+    reader.feed({"choices": [{"delta": {"tool_calls": [again]}, "finish_reason": "tool_calls"}]})
+    assert [(call.id, call.name, call.arguments) for call in reader.reply(ended=True).tool_calls] == [
+        ("c", "cron", '{"n": 1}')
+    ]
+
+
 def test_a_refusal_without_a_finish_reason_is_a_declined_answer() -> None:
     with pytest.raises(ProviderError) as caught:
         ReplyReader().read({"choices": [{"message": {"content": None, "refusal": "no"}}]})
@@ -113,6 +127,19 @@ def test_a_last_chunk_that_repeats_the_whole_message_doubles_nothing() -> None:
     reader.feed({"choices": [{"delta": {"content": "hello"}, "message": {"content": "hello"}}]})
     reader.feed({"choices": [{"delta": {}, "message": {"content": "hello"}, "finish_reason": "stop"}]})
     assert reader.reply(ended=True).text == "hello"
+
+
+@pytest.mark.parametrize(
+    "echoed", [b"secret/part+two", b"secret\\/part+two", b"secret\\u002fpart\\u002Btwo", b"s\\u0065cret/part+two"]
+)
+@pytest.mark.parametrize("status", [401, 500, 200])
+async def test_a_key_that_is_echoed_in_another_spelling_of_json_is_not_kept(status: int, echoed: bytes) -> None:
+    """The error of a turn is stored."""
+    async with OpenAIApi() as api:
+        body = b'{"error": {"message": "refused: %b", "param": "%b"}}' % (echoed, echoed)
+        error = await fail(api, Reply(status=status, body=body), api_key="secret/part+two")
+    assert "refused: ***" in error.detail
+    assert "part" not in str(error)
 
 
 # --- where the endpoint is

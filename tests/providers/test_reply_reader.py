@@ -189,6 +189,9 @@ def test_finish_reasons_of_other_dialects_are_translated(sent: str, got: str) ->
         ),
         ({"prompt_tokens": None, "completion_tokens": "4", "prompt_tokens_details": None}, Usage()),
         (None, Usage()),
+        ({"prompt_tokens": -5, "completion_tokens": 10**30}, Usage()),  # beyond what a database can keep
+        ({"prompt_tokens": True, "completion_tokens": 4.0}, Usage(output_tokens=4)),
+        ({"prompt_tokens": float("inf"), "completion_tokens": float("nan")}, Usage()),
     ],
 )
 def test_usage_is_read_with_cached_tokens(usage: Any, got: Usage) -> None:
@@ -237,6 +240,11 @@ def test_what_is_no_completion_at_all_is_malformed(body: Any) -> None:
 
 def test_a_reply_that_ended_by_an_error_is_a_server_error() -> None:
     assert kind_of(chunk({"content": "So"}), chunk({}, "error")) is ProviderErrorKind.SERVER
+
+
+@pytest.mark.parametrize("reason", ["insufficient_system_resource", "abort"])
+def test_a_reply_that_the_server_broke_off_is_not_given_as_whole(reason: str) -> None:
+    assert kind_of(chunk({"content": "So"}), chunk({}, reason)) is ProviderErrorKind.CUT
 
 
 def test_a_name_in_pieces_is_joined() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,3 +174,11 @@ def test_what_is_shown_on_the_way_never_holds_what_a_tag_opened_hides(
     tags.feed(text[at:])
     tags.finish()
     assert tags.shown == tags.text
+
+
+@pytest.mark.parametrize("text", ["`" * 60_000 + "x", "a line of an answer\n" * 80_000])
+def test_a_long_reply_in_one_piece_takes_time_by_its_length_and_not_by_its_square(text: str) -> None:
+    """It is read between other chats' events; by its square either would take from 15 s to a minute."""
+    begun_s = time.process_time()
+    assert split(text).text == text
+    assert time.process_time() - begun_s < 3

@@ -458,9 +458,8 @@ async def test_the_call_may_run_beside_others_and_again_after_a_crash(desk: Tool
     assert (tool.risk, tool.replay, tool.unavailable) == ("read", "safe", "")
 
 
-@pytest.mark.parametrize("scope", ["subagent", "memory"])
-async def test_the_tool_exists_for_subagents_and_memory(tmp_path: Path, scope: str) -> None:
+async def test_the_tool_exists_for_subagents(tmp_path: Path) -> None:
     async with tool_context(tmp_path) as ctx:
-        desk = ToolDesk(ctx, scope)
+        desk = ToolDesk(ctx, "subagent")
         put(desk, "a.txt")
-        assert await desk.call(request_context("1", scope=scope), "grep", pattern="needle") == "a.txt\n(1 file)"
+        assert await desk.call(request_context("1", scope="subagent"), "grep", pattern="needle") == "a.txt\n(1 file)"

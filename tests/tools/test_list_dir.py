@@ -248,12 +248,11 @@ async def test_arguments_outside_of_the_schema_are_refused(desk: ToolDesk, param
     assert "Invalid parameters" in result
 
 
-@pytest.mark.parametrize("scope", ["subagent", "memory"])
-async def test_the_tool_exists_for_subagents_and_memory_under_the_same_walls(tmp_path: Path, scope: str) -> None:
+async def test_the_tool_exists_for_subagents_under_the_same_walls(tmp_path: Path) -> None:
     async with tool_context(tmp_path) as ctx:
-        desk = ToolDesk(ctx, scope)
+        desk = ToolDesk(ctx, "subagent")
         put(desk, "a.txt")
-        request = request_context("1", scope=scope)
+        request = request_context("1", scope="subagent")
         assert await desk.call(request, "list_dir") == "shared/\na.txt (1 byte)\n(2 entries)"
         assert (await desk.call(request, "list_dir", path="..")).is_refused
 

@@ -404,12 +404,11 @@ async def test_arguments_outside_of_the_schema_are_refused_before_anything_is_re
     assert "Invalid parameters" in result
 
 
-@pytest.mark.parametrize("scope", ["subagent", "memory"])
-async def test_the_tool_exists_for_subagents_and_memory_under_the_same_walls(tmp_path: Path, scope: str) -> None:
+async def test_the_tool_exists_for_subagents_under_the_same_walls(tmp_path: Path) -> None:
     async with tool_context(tmp_path) as ctx:
-        desk = ToolDesk(ctx, scope)
+        desk = ToolDesk(ctx, "subagent")
         put(desk, "a.txt", "mine")
-        request = request_context("1", scope=scope, session_id=9)
+        request = request_context("1", scope="subagent", session_id=9)
         assert (await desk.call(request, "read_file", path="a.txt")).startswith("1| mine")
         assert (await desk.call(request, "read_file", path="../telegram=3A2/x")).is_refused
 
