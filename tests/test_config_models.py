@@ -37,7 +37,7 @@ def load(tmp_path: Path, text: str) -> Config:
         ("[llm.presets.strong]\nprices = { input = -1 }", "llm.presets.strong.prices.input"),
         ("[llm.presets.small]\ncontext_window_tokens = 4096\nmax_output_tokens = 4000", "leaves no room"),
         ("[llm.presets.default]\nmodel = 'x'", "this name stands for the model of [llm] itself"),
-        ("[llm.presets.'no spaces']\nmodel = 'x'", "llm.presets"),
+        ("[llm.presets.'no spaces']\nmodel = 'x'", "presets.'no spaces': a name has letters, digits,"),
         ("[[llm.fallbacks]]\nbase_url = 'http://x/v1'", "llm.fallbacks[0].model: is required"),
         ("[[llm.fallbacks]]\nmodel = 'x'\nkey = 'y'", "llm.fallbacks[0].key: unknown key"),
         ("[[llm.fallbacks]]\nmodel = 'x'\napi_key = 'env:NO_SUCH_KEY'", "'NO_SUCH_KEY' is not set"),

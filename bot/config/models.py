@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_PRESET = "default"
 """What the model of `[llm]` itself is called where a preset is named."""
 
-PRESET_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+_PRESET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 Price = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -83,7 +84,7 @@ class LlmSection(ModelSection):
     """`[llm]`: the model. `provider` is resolved: `openai` with a key or base_url, else `offline`."""
 
     fallbacks: list[FallbackSection] = Field(default_factory=list, max_length=8)
-    presets: dict[Annotated[str, Field(pattern=PRESET_NAME)], PresetSection] = Field(default_factory=dict)
+    presets: dict[str, PresetSection] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _usable(self) -> LlmSection:
@@ -92,6 +93,8 @@ class LlmSection(ModelSection):
         if self.provider == "offline" and self.fallbacks:
             raise ValueError("fallbacks need a model to stand in for: set api_key or base_url")
         for name in self.presets:
+            if not _PRESET_NAME.fullmatch(name):
+                raise ValueError(f"presets.{name!r}: a name has letters, digits, '_', '-' and '.', at most 64")
             if name == DEFAULT_PRESET:
                 raise ValueError(f"presets.{name}: this name stands for the model of [llm] itself")
             try:
