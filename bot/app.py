@@ -86,15 +86,7 @@ class Engine:
         )
         self.models = build_models(config, self.clock)
         self.sound = build_sound(config, self.clock)
-        self.room = ToolRoom(
-            config.tools,
-            workspace=config.bot.workspace,
-            data_dir=config.bot.data_dir,
-            clock=self.clock,
-            limits=config.limits,
-            idle_minutes=config.sessions.idle_minutes,
-            skill_paths=config.skills.paths,
-        )
+        self.room = self._build_room()
         agent = self._build_agent(composer, owned=owned, delivers=delivers)
         self.registry, self.loop = agent.registry, agent.loop
         self.scheduler.system_jobs = agent.system_jobs()
@@ -164,6 +156,17 @@ class Engine:
             if name != ConsoleChannel.name
         }
         return {**platforms, ConsoleChannel.name: self.console}
+
+    def _build_room(self) -> ToolRoom:
+        return ToolRoom(
+            self.config.tools,
+            workspace=self.config.bot.workspace,
+            data_dir=self.config.bot.data_dir,
+            clock=self.clock,
+            limits=self.config.limits,
+            idle_minutes=self.config.sessions.idle_minutes,
+            skill_paths=self.config.skills.paths,
+        )
 
     def _build_agent(self, composer: JobComposer, *, owned: Collection[str] | None, delivers: bool) -> Agent:
         return Agent(

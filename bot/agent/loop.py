@@ -298,9 +298,8 @@ class AgentLoop:
         turn = replace(outcome.turn, draft_id=presence.draft_id)
         try:
             spoken = await self._voice.added_to(ending)
-        except asyncio.CancelledError:
-            if not self._running[turn.id, turn.fence].stopped:  # shutdown: the answer is there, only its voice is not
-                await self._finish(turn, ending)
+        except asyncio.CancelledError:  # shutdown or /stop: the answer is there, only its voice is not
+            await self._finish(turn, ending)
             raise
         await self._finish(turn, spoken)
         estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))

@@ -150,16 +150,21 @@ async def test_an_answer_of_code_alone_is_not_read(tmp_path: Path, server: Audio
     assert server.asked == []
 
 
-async def test_a_voice_that_hangs_holds_up_no_other_chat_and_ends_with_stop(
+async def test_a_voice_that_hangs_holds_up_no_other_chat_and_stop_leaves_the_answer(
     tmp_path: Path, server: AudioServer
 ) -> None:
-    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+    provider = saying("Yes.")
+    async with rig(tmp_path, provider, sections=sections(server)) as engine:
         await engine.asks("/voice on")
         server.fault = Fault.HELD
         await engine.says("hello")
         await server.wait_for(lambda: server.asked)
         assert await engine.asks("hello", chat="c2") == "Yes."
-        assert await engine.asks("/stop") == "Stopped."
+        await engine.says("/stop")
+        assert sorted(await engine.texts_count(3)) == sorted([ON, "Stopped.", "Yes."])
+        assert files(engine) == ()
+        await engine.idle()
+        assert len(provider.requests) == 2  # one in each chat
 
 
 async def test_a_shutdown_while_a_voice_hangs_keeps_the_answer(tmp_path: Path, server: AudioServer) -> None:
