@@ -280,7 +280,7 @@ def test_looking_for_names_takes_time_in_proportion_to_the_text() -> None:
         "$pay." * 40_000,
         "$pay" + "." * 100_000,
     ):
-        KNOWN.requested(text)
+        assert len(KNOWN.requested(text)) <= 1  # done before the time limit of a test: that is what is tested
 
 
 def test_chats_with_many_skills_do_not_fill_the_memory(house: House) -> None:
