@@ -74,7 +74,7 @@ async def test_facts_outlive_failed_summaries_and_a_kill(telegram: BotApi, model
         while FACT in chats()[-1]:  # until the summary beside the turns is committed
             await says("and again")
     assert summary_in(service) == SUMMARY
-    count = len([item for item in model.requests if is_summary(item)])
+    before = len(model.requests)
     await service.kill()
 
     await service.start()
@@ -82,4 +82,5 @@ async def test_facts_outlive_failed_summaries_and_a_kill(telegram: BotApi, model
     assert "called Mila" in chats()[-1]
     assert FACT not in chats()[-1]
     assert await service.stop() == 0
-    assert len([item for item in model.requests if is_summary(item)]) == count
+    # How many turns the loop above took decides whether one more summary is due; what is in the first one stays out.
+    assert not any(FACT in str(item["messages"]) for item in model.requests[before:])
