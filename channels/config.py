@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf
@@ -29,7 +28,7 @@ class GroupPolicies:
     """The policy of all groups, and of those that have one of their own, by the platform's id of the chat."""
 
     default: GroupPolicy = GroupPolicy.MENTION
-    chats: Mapping[str, GroupPolicy] = field(default_factory=lambda: MappingProxyType({}))
+    chats: Mapping[str, GroupPolicy] = field(default_factory=dict)
 
     def of(self, *chat_ids: str) -> GroupPolicy:
         """Return the policy of the first id that has one: give the narrowest place first (thread, channel, server)."""
@@ -52,18 +51,22 @@ def _policies(value: Any) -> Any:
         return GroupPolicies(default=_policy(value))
     chats = {str(chat_id): _policy(policy, str(chat_id)) for chat_id, policy in value.items()}
     default = chats.pop("default", GroupPolicy.MENTION)
-    return GroupPolicies(default=default, chats=MappingProxyType(chats))
+    return GroupPolicies(default=default, chats=chats)
 
 
-def check_allow_list(value: Any) -> Any:
-    """Refuse what is neither a list nor "*" in words that say how it is written."""
-    if value == "*":
+def allow_list(example: str) -> BeforeValidator:
+    """Refuse what is neither a list nor "*" in words that say how it is written; `example` is an id as in TOML."""
+
+    def check(value: Any) -> Any:
+        if value == "*":
+            return value
+        if not isinstance(value, list):
+            raise ValueError(f'must be a list of ids such as [{example}], or "*" for everybody')  # noqa: TRY004  # pydantic takes this one
+        if "*" in value:
+            raise ValueError('write allow_from = "*", without brackets, to let everybody in')
         return value
-    if not isinstance(value, list):
-        raise ValueError('must be a list of ids, or "*" for everybody')  # noqa: TRY004  # pydantic takes this one
-    if "*" in value:
-        raise ValueError('write allow_from = "*", without brackets, to let everybody in')
-    return value
+
+    return BeforeValidator(check)
 
 
 class ChannelSection(Section):
@@ -71,4 +74,6 @@ class ChannelSection(Section):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    group_policy: Annotated[InstanceOf[GroupPolicies], BeforeValidator(_policies)] = Field(default=GroupPolicies())
+    group_policy: Annotated[InstanceOf[GroupPolicies], BeforeValidator(_policies)] = Field(
+        default_factory=GroupPolicies
+    )

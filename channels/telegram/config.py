@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from bot.config import SecretText
-from channels.config import ChannelSection, check_allow_list
+from channels.config import ChannelSection, allow_list
 
 
 def _user_id(value: Any) -> Any:
@@ -34,9 +34,9 @@ class TelegramConfig(ChannelSection):
 
     token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")
-    allow_from: Annotated[
-        list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"], BeforeValidator(check_allow_list)
-    ] = Field(default=[])
+    allow_from: Annotated[list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"], allow_list("111")] = Field(
+        default=[]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
