@@ -277,7 +277,7 @@ class Rest(Reading):
         elif answer is Answer.DEFERRED_MESSAGE:
             fields = {"flags": int(data.params.get("flags") or 0) & SENDABLE_FLAGS}
         request.message = self.interactions.acknowledge(made, answer, fields)
-        if request.query.get("with_response") != "true":
+        if request.query.get("with_response", "").lower() not in {"true", "1"}:
             return None
         return self.interactions.callback_json(made, request.message)
 
