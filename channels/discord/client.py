@@ -41,6 +41,7 @@ _SDK = frozenset(
 
 _DISALLOWED_INTENTS = 4014
 _BAD_TOKEN = 4004
+_CANCEL_AGAIN_S = 0.05
 
 INTENT_PROBLEM = (
     "the message content intent is off: in servers the bot reads only messages that mention it. Switch on"
@@ -152,7 +153,7 @@ class GatewayClient(discord.Client):
             SessionLost: the connection ended in a way after which the SDK does not resume.
         """
         try:
-            await self.connect(reconnect=True)
+            await self._stay_connected()
         except discord.PrivilegedIntentsRequired as exc:
             raise SessionLost(f"the gateway closed with {_DISALLOWED_INTENTS}: {INTENT_PROBLEM}") from exc
         except discord.ConnectionClosed as exc:
@@ -167,6 +168,19 @@ class GatewayClient(discord.Client):
                 raise
             raise SessionLost("the gateway cannot be reached") from exc
         raise SessionLost("the connection was closed")
+
+    async def _stay_connected(self) -> None:
+        connection = asyncio.create_task(self.connect(reconnect=True), name="discord.py")
+        try:
+            await asyncio.wait({connection})
+        finally:
+            # `wait_for` of Python 3.11 drops a cancellation that meets the end of what it waits for, and the SDK goes on.
+            while not connection.done():
+                connection.cancel()
+                await asyncio.wait({connection}, timeout=_CANCEL_AGAIN_S)
+            ended = None if connection.cancelled() else connection.exception()
+        if ended is not None:
+            raise ended
 
     def place(self, channel_id: str, guild_id: str) -> Place | None:
         """Return where a server's channel or thread stands, None when that is not in the SDK's memory."""
