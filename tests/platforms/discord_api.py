@@ -121,7 +121,7 @@ class DiscordApi(LoopbackServer, People):
     def _publish(self, event: Event) -> None:
         channel_id = event.data.get("channel_id")
         channel = self.world.channels.get(int(channel_id)) if channel_id is not None else None
-        if channel is None or not channel.hidden:
+        if channel is None or not self.world.is_hidden(channel):
             self.gateway.publish(event)
         self.bell.ring()
 
@@ -278,7 +278,8 @@ async def _read(request: web.BaseRequest, route: Route, parts: Mapping[str, str]
     body: bytes = b""
     if request.content_type == "multipart/form-data":
         form = await request.post()
-        body = str(form.get("payload_json") or "{}").encode()
+        payload = form.get("payload_json") or "{}"  # bytes if the part says it is JSON, text if it says nothing
+        body = bytes(payload) if isinstance(payload, bytes | bytearray) else str(payload).encode()
         for name, value in form.items():
             if isinstance(value, web.FileField) and name.startswith("files["):
                 number = int(name.removeprefix("files[").removesuffix("]"))

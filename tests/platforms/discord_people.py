@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.platforms.discord_interactions import COMMAND, COMPONENT, Interaction, Interactions
-from tests.platforms.discord_objects import Channel, Guild, Intent, Json, Kind, Route, User, buttons_of
-from tests.platforms.discord_reading import Request
+from tests.platforms.discord_objects import Channel, Guild, Intent, Json, Kind, User, buttons_of
 from tests.platforms.discord_rest import Rest
 from tests.platforms.discord_world import Event, World
 
@@ -179,7 +178,7 @@ class People:
 
     def delete_channel(self, channel_id: int) -> None:
         """A channel or thread disappears (10003)."""
-        self.rest.delete_channel(Request(route=Route.DELETE_CHANNEL, parts={"channel": str(channel_id)}))
+        self.world.remove_channel(self.world.channels[channel_id])
 
     def _who(self, channel: Channel, user_id: int | None, name: str, is_bot: bool) -> User:
         if user_id is None and channel.recipient is not None:

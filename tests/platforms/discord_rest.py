@@ -15,7 +15,6 @@ from tests.platforms import discord_rules as rules
 from tests.platforms.discord_interactions import Answer, Interactions
 from tests.platforms.discord_objects import (
     Channel,
-    Intent,
     Json,
     Kind,
     RefusalError,
@@ -24,7 +23,6 @@ from tests.platforms.discord_objects import (
     unknown,
 )
 from tests.platforms.discord_reading import SENDABLE_FLAGS, Reading, Request, refuse_archived
-from tests.platforms.discord_world import Event
 
 REACTIONS_LIMIT = 20
 _CUSTOM_EMOJI = re.compile(r"\w+:\d+")
@@ -117,9 +115,7 @@ class Rest(Reading):
     def delete_channel(self, request: Request) -> Json:
         channel = self.channel(request)
         if channel.kind is not Kind.DM:
-            del self.world.channels[channel.id]
-            name = "THREAD_DELETE" if channel.is_thread else "CHANNEL_DELETE"
-            self.world.publish(Event(name=name, data=channel.to_json(), intent=Intent.GUILDS))
+            self.world.remove_channel(channel)
         return channel.to_json()
 
     # --- messages

@@ -104,10 +104,14 @@ class World:
         channel = self.channels.get(channel_id)
         if channel is None:
             raise unknown(10003, "Channel")
-        parent = self.channels.get(channel.parent_id) if channel.parent_id is not None else None
-        if channel.hidden or (parent is not None and parent.hidden):
+        if self.is_hidden(channel):
             raise RefusalError(403, 50001, "Missing Access")
         return channel
+
+    def is_hidden(self, channel: Channel) -> bool:
+        """Say whether the bot may not see a channel, or the one a thread belongs to."""
+        parent = self.channels.get(channel.parent_id) if channel.parent_id is not None else None
+        return channel.hidden or (parent is not None and parent.hidden)
 
     def message_for_bot(self, channel: Channel, message_id: int) -> Json:
         """Return a message of a channel, as stored.
@@ -120,17 +124,13 @@ class World:
             raise unknown(10008, "Message")
         return message
 
-    def threads_of(self, guild_id: int) -> list[Channel]:
-        """Return a guild's active threads."""
-        return [c for c in self.channels.values() if c.guild_id == guild_id and c.is_thread and not c.archived]
-
     def guild_json(self, guild: Guild, *, all_members: bool) -> Json:
         """Return the Guild object of GUILD_CREATE, without what the bot may not see."""
-        seen = [c for c in self.channels.values() if c.guild_id == guild.id and not c.hidden]
+        seen = [c for c in self.channels.values() if c.guild_id == guild.id and not self.is_hidden(c)]
         shown = list(guild.members.values()) if all_members else [self.bot]
         return guild.to_json(
             [c.to_json() for c in seen if not c.is_thread],
-            [c.to_json() for c in self.threads_of(guild.id) if not c.hidden],
+            [c.to_json() for c in seen if c.is_thread and not c.archived],
             shown,
         )
 
@@ -243,7 +243,7 @@ class World:
             channel.messages[number] = message
             channel.last_message_id = number
             channel.message_count += 1
-        self.publish_message("MESSAGE_CREATE", channel, message)
+            self.publish_message("MESSAGE_CREATE", channel, message)
         return message
 
     def reference(self, channel: Channel, *, number: int | None) -> Json:
@@ -272,7 +272,8 @@ class World:
             message["mentions"] = self._mentions(message["content"], changes.get("allowed_mentions"), None)
         message.pop("allowed_mentions", None)
         message["edited_timestamp"] = timestamp(self.clock.now_s())
-        self.publish_message("MESSAGE_UPDATE", channel, message)
+        if int(message["id"]) in channel.messages:  # what one person alone sees is not published
+            self.publish_message("MESSAGE_UPDATE", channel, message)
         return message
 
     def remove(self, channel: Channel, message: Json) -> None:
@@ -378,6 +379,14 @@ class World:
             notice = {"message_reference": self.reference(thread, number=None)}
             self.new_message(parent, owner, name, kind=THREAD_CREATED, extra=notice)
         return thread
+
+    def remove_channel(self, channel: Channel) -> None:
+        """Delete a channel with its threads, and publish that."""
+        for thread in [c for c in self.channels.values() if c.parent_id == channel.id]:
+            del self.channels[thread.id]
+        del self.channels[channel.id]
+        name = "THREAD_DELETE" if channel.is_thread else "CHANNEL_DELETE"
+        self.publish(Event(name=name, data=channel.to_json(), intent=Intent.GUILDS))
 
     def set_archived(self, thread: Channel, archived: bool) -> None:
         """Archive or reopen a thread and publish that."""
