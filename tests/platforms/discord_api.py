@@ -25,6 +25,7 @@ from aiohttp import web
 from tests.platforms.discord_faults import Fault, Faults
 from tests.platforms.discord_gateway import Gateway
 from tests.platforms.discord_interactions import LOADING_FLAG, Interactions
+from tests.platforms.discord_limits import Limits, Taken
 from tests.platforms.discord_objects import Call, Intent, Json, RefusalError, Route, User
 from tests.platforms.discord_people import People
 from tests.platforms.discord_reading import Request
@@ -60,6 +61,7 @@ class DiscordApi(LoopbackServer, People):
         People.__init__(self, world, interactions, rest)
         self.token = token
         self.faults = Faults()
+        self.limits = Limits()
         self.sent: list[Call] = []  # one record per message the bot put into a channel, in order
         self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
@@ -144,12 +146,15 @@ class DiscordApi(LoopbackServer, People):
             call = await _read(request, route, parts)
         except RefusalError as refusal:
             return _answer(refusal.status, refusal.body())
-        fault = self.faults.strike(route, self._channel_id(call))
+        taken = self.limits.take(route, self._channel_id(call))
+        fault = _over_limit(taken) or self.faults.strike(route, self._channel_id(call))
         if fault is not None:
             early = await self._before(request, call, fault)
             if early is not None:
+                early.headers.update(taken.headers if taken else {})
                 return early
         response = self._perform(request, call)
+        response.headers.update(taken.headers if taken else {})
         self.bell.ring()
         return cut(request) if fault is not None and fault.drop_after else response
 
@@ -254,6 +259,10 @@ class DiscordApi(LoopbackServer, People):
         kind = stored.content_type or "application/octet-stream"
         response = web.Response(body=stored.content, headers={"Content-Type": kind})
         return cut(request) if fault is not None and fault.drop_after else response
+
+
+def _over_limit(taken: Taken | None) -> Fault | None:
+    return Fault(retry_after_s=taken.wait_s) if taken is not None and taken.wait_s else None
 
 
 def _is_text(message: Json) -> bool:

@@ -185,6 +185,16 @@ async def test_the_rate_limit_is_waited_for_and_a_bad_gateway_tried_again(api: D
         await channel.send("three")
 
 
+async def test_the_client_keeps_within_the_limits_it_is_told(api: DiscordApi, bot: Bot) -> None:
+    api.limits.set(Route.CREATE_MESSAGE, calls=2, per_s=0.3)
+    channel = bot.get_partial_messageable(CHANNEL)
+    for number in range(5):
+        await channel.send(str(number))
+    calls = api.calls(Route.CREATE_MESSAGE)
+    assert all(call.ok for call in calls)
+    assert calls[-1].at_monotonic - calls[0].at_monotonic >= 0.5
+
+
 async def test_a_lost_answer_can_be_asked_for_again_with_the_same_nonce(api: DiscordApi, bot: Bot) -> None:
     channel = bot.get_partial_messageable(CHANNEL)
     fault = api.faults.add(answer_lost(channel_id=CHANNEL))

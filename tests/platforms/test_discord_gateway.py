@@ -198,6 +198,20 @@ async def test_a_resume_replays_from_its_sequence_number_and_then_says_so(api: D
     assert [(await third.next())["d"].get("content") for _ in range(3)] == ["two", "three", None]
 
 
+async def test_a_resume_is_told_before_what_follows_it_and_not_again_later(api: DiscordApi, line: Line) -> None:
+    client, ready = await line.ready()
+    await client.event("GUILD_CREATE")
+    api.gateway.tells = False
+    again = await line.resume(ready, 2)
+    await api.wait_for(lambda: api.gateway.ready_count == 2)
+    api.user_says(CHANNEL, "after")
+    api.gateway.tells = True
+    api.gateway.wake()
+    assert [(await again.next())["t"] for _ in range(2)] == ["RESUMED", "MESSAGE_CREATE"]
+    third = await line.resume(ready, 2)
+    assert [(await third.next())["t"] for _ in range(2)] == ["MESSAGE_CREATE", "RESUMED"]
+
+
 async def test_sessions_end_by_a_normal_close_by_choice_and_by_an_unknown_number(api: DiscordApi, line: Line) -> None:
     client, ready = await line.ready()
     await client.socket.close(code=1000)

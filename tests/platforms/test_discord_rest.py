@@ -391,3 +391,15 @@ async def test_a_call_can_be_cut_before_or_after_it_took_effect_and_held(api: Di
     release.set()
     await task
     assert api.texts(CHANNEL) == ["once", "held"]
+
+
+async def test_a_limit_is_told_in_headers_and_holds_for_each_channel(api: DiscordApi, bot: Caller) -> None:
+    api.limits.set(Route.CREATE_MESSAGE, calls=2, per_s=60.0)
+    for left in ("1", "0"):
+        await bot.post(MESSAGES, content="x")
+        assert bot.headers["X-RateLimit-Remaining"] == left
+    status, answer = await bot.call("POST", MESSAGES, {"content": "x"})
+    assert status == 429
+    assert 50 < answer["retry_after"] <= 60
+    await bot.post(f"/channels/{DM}/messages", content="x")
+    assert api.texts(CHANNEL) == ["x", "x"]
