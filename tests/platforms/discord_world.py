@@ -6,13 +6,12 @@ gateway. It knows no HTTP and no sessions.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.platforms.discord_clock import WorldClock
 from tests.platforms.discord_objects import (
-    EPOCH_MS,
     Channel,
     Guild,
     Intent,
@@ -31,21 +30,6 @@ FILE_URL_LIFE_S = 86_400.0
 HAS_THREAD_FLAG = 1 << 5
 
 DEFAULT, THREAD_CREATED, REPLY, SLASH_COMMAND, THREAD_STARTER = 0, 18, 19, 20, 21  # message types
-
-
-class WorldClock:
-    """The platform's time, which a test may set forward."""
-
-    def __init__(self) -> None:
-        self._ahead_s = 0.0
-
-    def now_s(self) -> float:
-        """Return seconds since 1970."""
-        return time.time() + self._ahead_s
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass at once."""
-        self._ahead_s += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +66,6 @@ class World:
     reactions: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # message -> emoji and user
     may_read_content: bool = True  # the application's message content intent
     _nonces: dict[tuple[int, int, str], tuple[float, Json]] = field(default_factory=dict)
-    _last_id: int = 0
 
     def __post_init__(self) -> None:
         self.users[self.bot.id] = self.bot
@@ -91,9 +74,7 @@ class World:
 
     def snowflake(self) -> int:
         """Return an id that tells the time and is above every id before it."""
-        now = int(self.clock.now_s() * 1000 - EPOCH_MS) << 22
-        self._last_id = max(now, self._last_id + 1)
-        return self._last_id
+        return self.clock.snowflake()
 
     def channel_for_bot(self, channel_id: int) -> Channel:
         """Return a channel the bot may see.
@@ -109,9 +90,10 @@ class World:
         return channel
 
     def is_hidden(self, channel: Channel) -> bool:
-        """Say whether the bot may not see a channel, or the one a thread belongs to."""
+        """Say whether the bot may not see a channel, or what it is in."""
         parent = self.channels.get(channel.parent_id) if channel.parent_id is not None else None
-        return channel.hidden or (parent is not None and parent.hidden)
+        guild = self.guilds.get(channel.guild_id) if channel.guild_id is not None else None
+        return channel.hidden or (parent is not None and parent.hidden) or (guild is not None and guild.gone)
 
     def message_for_bot(self, channel: Channel, message_id: int) -> Json:
         """Return a message of a channel, as stored.
@@ -123,6 +105,10 @@ class World:
         if message is None:
             raise unknown(10008, "Message")
         return message
+
+    def present_guilds(self) -> list[Guild]:
+        """Return the guilds the bot is in."""
+        return [guild for guild in self.guilds.values() if not guild.gone]
 
     def guild_json(self, guild: Guild, *, all_members: bool) -> Json:
         """Return the Guild object of GUILD_CREATE, without what the bot may not see."""

@@ -316,6 +316,19 @@ async def test_a_press_is_heard_acknowledged_once_and_in_time(api: DiscordApi, b
     assert refused.value.code == 10062
 
 
+async def test_a_bot_that_is_removed_from_a_guild_is_told_and_shut_out(api: DiscordApi, bot: Bot) -> None:
+    api.kick(GUILD)
+    await bot.until(lambda: bot.seen("guild_remove"))
+    for channel_id in (CHANNEL, THREAD):
+        with pytest.raises(discord.Forbidden) as refused:
+            await bot.get_partial_messageable(channel_id).send("x")
+        assert refused.value.code == 50001
+    api.admit(GUILD)
+    await bot.until(lambda: len(bot.seen("guild_join")) == 1)
+    await bot.get_partial_messageable(CHANNEL).send("x")
+    assert api.texts(CHANNEL) == ["x"]
+
+
 async def test_a_server_that_goes_down_is_found_again_on_its_port(api: DiscordApi, bot: Bot) -> None:
     port = api.port
     await api.go_down()
