@@ -1,4 +1,7 @@
-"""Discord's time and the ids made from it (https://docs.discord.com/developers/reference#snowflakes, read 2026-11-30)."""
+"""Discord's time, and the ids made of it.
+
+https://docs.discord.com/developers/reference#snowflakes (read 2026-11-30)
+"""
 
 from __future__ import annotations
 
