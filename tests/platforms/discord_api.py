@@ -25,6 +25,7 @@ from aiohttp import web
 from tests.platforms.discord_faults import Fault, Faults
 from tests.platforms.discord_gateway import Gateway
 from tests.platforms.discord_interactions import LOADING_FLAG, Interactions
+from tests.platforms.discord_limits import Limits, Taken
 from tests.platforms.discord_objects import Call, Intent, Json, RefusalError, Route, User
 from tests.platforms.discord_people import People
 from tests.platforms.discord_reading import Request
@@ -60,6 +61,7 @@ class DiscordApi(LoopbackServer, People):
         People.__init__(self, world, interactions, rest)
         self.token = token
         self.faults = Faults()
+        self.limits = Limits()
         self.sent: list[Call] = []  # one record per message the bot put into a channel, in order
         self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
@@ -121,7 +123,7 @@ class DiscordApi(LoopbackServer, People):
     def _publish(self, event: Event) -> None:
         channel_id = event.data.get("channel_id")
         channel = self.world.channels.get(int(channel_id)) if channel_id is not None else None
-        if channel is None or not channel.hidden:
+        if channel is None or not self.world.is_hidden(channel):
             self.gateway.publish(event)
         self.bell.ring()
 
@@ -144,12 +146,15 @@ class DiscordApi(LoopbackServer, People):
             call = await _read(request, route, parts)
         except RefusalError as refusal:
             return _answer(refusal.status, refusal.body())
-        fault = self.faults.strike(route, self._channel_id(call))
+        taken = self.limits.take(route, self._channel_id(call))
+        fault = _over_limit(taken) or self.faults.strike(route, self._channel_id(call))
         if fault is not None:
             early = await self._before(request, call, fault)
             if early is not None:
+                early.headers.update(taken.headers if taken else {})
                 return early
         response = self._perform(request, call)
+        response.headers.update(taken.headers if taken else {})
         self.bell.ring()
         return cut(request) if fault is not None and fault.drop_after else response
 
@@ -256,6 +261,10 @@ class DiscordApi(LoopbackServer, People):
         return cut(request) if fault is not None and fault.drop_after else response
 
 
+def _over_limit(taken: Taken | None) -> Fault | None:
+    return Fault(retry_after_s=taken.wait_s) if taken is not None and taken.wait_s else None
+
+
 def _is_text(message: Json) -> bool:
     """Say whether a message says something: no notice of the platform, and no "is thinking"."""
     return message["type"] in {0, 19, 20} and not message["flags"] & LOADING_FLAG
@@ -278,7 +287,8 @@ async def _read(request: web.BaseRequest, route: Route, parts: Mapping[str, str]
     body: bytes = b""
     if request.content_type == "multipart/form-data":
         form = await request.post()
-        body = str(form.get("payload_json") or "{}").encode()
+        payload = form.get("payload_json") or "{}"  # bytes if the part says it is JSON, text if it says nothing
+        body = bytes(payload) if isinstance(payload, bytes | bytearray) else str(payload).encode()
         for name, value in form.items():
             if isinstance(value, web.FileField) and name.startswith("files["):
                 number = int(name.removeprefix("files[").removesuffix("]"))

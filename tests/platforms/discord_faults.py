@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+from tests.platforms.armed import Armed
 from tests.platforms.discord_objects import Json, Route
 
 
@@ -85,48 +86,15 @@ def answer_lost(route: Route = Route.CREATE_MESSAGE, *, channel_id: int | None =
     return Fault(route=route, channel_id=channel_id, times=times, drop_after=True)
 
 
-@dataclass(slots=True)
-class _Armed:
-    fault: Fault
-    left: int | None
-    hits: int = 0
-
-
-@dataclass(slots=True)
-class Faults:
-    """The faults that are switched on, first added first."""
-
-    _armed: list[_Armed] = field(default_factory=list)
-
-    def add(self, fault: Fault) -> Fault:
-        """Switch a fault on; returned for `hits` and `remove`."""
-        self._armed.append(_Armed(fault, fault.times))
-        return fault
-
-    def remove(self, fault: Fault) -> None:
-        """Switch one fault off."""
-        self._armed = [armed for armed in self._armed if armed.fault is not fault]
-
-    def clear(self) -> None:
-        """Switch all faults off."""
-        self._armed.clear()
-
-    def hits(self, fault: Fault) -> int:
-        """Return how often a fault struck."""
-        return sum(armed.hits for armed in self._armed if armed.fault is fault)
+class Faults(Armed[Fault]):
+    """The faults that are switched on."""
 
     def strike(self, route: Route, channel_id: int | None) -> Fault | None:
-        """Return the fault this call meets, counting it; a used-up fault strikes no more."""
-        for armed in self._armed:
-            fault = armed.fault
-            if armed.left == 0 or (fault.route is not None and fault.route is not route):
-                continue
-            if fault.route is None and route in {Route.GATEWAY, Route.CDN}:
-                continue
-            if fault.channel_id is not None and fault.channel_id != channel_id:
-                continue
-            if armed.left is not None:
-                armed.left -= 1
-            armed.hits += 1
-            return fault
-        return None
+        """Return the fault this call meets, counting it."""
+        by_default = route not in {Route.GATEWAY, Route.CDN}
+
+        def meets(fault: Fault) -> bool:
+            here = fault.channel_id is None or fault.channel_id == channel_id
+            return here and (by_default if fault.route is None else fault.route is route)
+
+        return self.first(meets)

@@ -289,7 +289,7 @@ class Gateway:
         session.events.append(("READY", self._ready(session)))
         if Intent.GUILDS in session.intents:
             members = Intent.GUILD_MEMBERS in session.intents
-            for guild in self._world.guilds.values():
+            for guild in self._world.present_guilds():
                 session.events.append(("GUILD_CREATE", self._world.guild_json(guild, all_members=members)))
         self._attach(connection, session, 0)
 
@@ -340,7 +340,7 @@ class Gateway:
         return {
             "v": 10,
             "user": world.bot.to_json() | {"mfa_enabled": True, "verified": True, "email": None, "flags": 0},
-            "guilds": [{"id": str(guild), "unavailable": True} for guild in world.guilds],
+            "guilds": [{"id": str(guild.id), "unavailable": True} for guild in world.present_guilds()],
             "session_id": session.id,
             "session_type": "normal",
             "resume_gateway_url": self._world.origin().replace("http", "ws", 1),

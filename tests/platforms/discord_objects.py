@@ -224,10 +224,11 @@ class Channel:
 
 @dataclass(slots=True, kw_only=True)
 class Guild:
-    """A server with its members; its channels are found through the world."""
+    """A server with its members; its channels are found through the world. `gone`: the bot is no member."""
 
     id: int
     name: str
+    gone: bool = False
     members: dict[int, User] = field(default_factory=dict)
 
     def to_json(self, channels: list[Json], threads: list[Json], shown: list[User]) -> Json:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.platforms.discord_interactions import COMMAND, COMPONENT, Interaction, Interactions
-from tests.platforms.discord_objects import Channel, Guild, Intent, Json, Kind, Route, User, buttons_of
-from tests.platforms.discord_reading import Request
+from tests.platforms.discord_objects import Channel, Guild, Intent, Json, Kind, User, buttons_of
 from tests.platforms.discord_rest import Rest
 from tests.platforms.discord_world import Event, World
 
@@ -35,8 +34,7 @@ class People:
         guild = Guild(id=guild_id, name=name, members={self.world.bot.id: self.world.bot})
         guild.members.update({number: self.add_user(number) for number in members})
         self.world.guilds[guild_id] = guild
-        data = self.world.guild_json(guild, all_members=False)
-        self.world.publish(Event(name="GUILD_CREATE", data=data, intent=Intent.GUILDS))
+        self.admit(guild_id)
         return guild
 
     def add_channel(self, channel_id: int, guild_id: int, name: str = "general") -> Channel:
@@ -171,6 +169,19 @@ class People:
         """The bot may not write in a channel (50013)."""
         self.world.channels[channel_id].read_only = read_only
 
+    def kick(self, guild_id: int) -> None:
+        """The bot is removed from a guild; all its channels are closed to it (50001)."""
+        self.world.guilds[guild_id].gone = True
+        self.world.publish(Event(name="GUILD_DELETE", data={"id": str(guild_id)}, intent=Intent.GUILDS))
+
+    def admit(self, guild_id: int) -> None:
+        """The bot is let into a guild (again)."""
+        guild = self.world.guilds[guild_id]
+        guild.gone = False
+        data = self.world.guild_json(guild, all_members=False)
+        del data["unavailable"]  # which tells a new guild from one that comes back after an outage
+        self.world.publish(Event(name="GUILD_CREATE", data=data, intent=Intent.GUILDS))
+
     def archive(self, thread_id: int, *, locked: bool = False) -> None:
         """A thread is archived; a locked one takes no messages (50083)."""
         thread = self.world.channels[thread_id]
@@ -179,7 +190,7 @@ class People:
 
     def delete_channel(self, channel_id: int) -> None:
         """A channel or thread disappears (10003)."""
-        self.rest.delete_channel(Request(route=Route.DELETE_CHANNEL, parts={"channel": str(channel_id)}))
+        self.world.remove_channel(self.world.channels[channel_id])
 
     def _who(self, channel: Channel, user_id: int | None, name: str, is_bot: bool) -> User:
         if user_id is None and channel.recipient is not None:

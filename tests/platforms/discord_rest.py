@@ -7,6 +7,7 @@ records are the server's business, limits those of the rules.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -15,7 +16,6 @@ from tests.platforms import discord_rules as rules
 from tests.platforms.discord_interactions import Answer, Interactions
 from tests.platforms.discord_objects import (
     Channel,
-    Intent,
     Json,
     Kind,
     RefusalError,
@@ -24,7 +24,6 @@ from tests.platforms.discord_objects import (
     unknown,
 )
 from tests.platforms.discord_reading import SENDABLE_FLAGS, Reading, Request, refuse_archived
-from tests.platforms.discord_world import Event
 
 REACTIONS_LIMIT = 20
 _CUSTOM_EMOJI = re.compile(r"\w+:\d+")
@@ -79,7 +78,7 @@ class Rest(Reading):
 
     def get_guild(self, request: Request) -> Json:
         guild = self.world.guilds.get(request.number("guild"))
-        if guild is None:
+        if guild is None or guild.gone:
             raise unknown(10004, "Guild")
         return self.world.guild_json(guild, all_members=False)
 
@@ -117,9 +116,7 @@ class Rest(Reading):
     def delete_channel(self, request: Request) -> Json:
         channel = self.channel(request)
         if channel.kind is not Kind.DM:
-            del self.world.channels[channel.id]
-            name = "THREAD_DELETE" if channel.is_thread else "CHANNEL_DELETE"
-            self.world.publish(Event(name=name, data=channel.to_json(), intent=Intent.GUILDS))
+            self.world.remove_channel(channel)
         return channel.to_json()
 
     # --- messages
@@ -176,8 +173,9 @@ class Rest(Reading):
         if "after" in request.query:
             numbers = [n for n in numbers if n > _integer(request.query, "after", 0)][:limit]
         elif "around" in request.query:
-            middle = _integer(request.query, "around", 0)
-            numbers = sorted(sorted(numbers, key=lambda n: abs(n - middle))[:limit])
+            middle = bisect_left(numbers, _integer(request.query, "around", 0))
+            first = max(0, min(middle - limit // 2, len(numbers) - limit))
+            numbers = numbers[first : first + limit]
         else:
             before = _integer(request.query, "before", 1 << 63)
             numbers = [n for n in numbers if n < before][-limit:]

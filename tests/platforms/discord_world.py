@@ -6,13 +6,12 @@ gateway. It knows no HTTP and no sessions.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.platforms.discord_clock import WorldClock
 from tests.platforms.discord_objects import (
-    EPOCH_MS,
     Channel,
     Guild,
     Intent,
@@ -31,21 +30,6 @@ FILE_URL_LIFE_S = 86_400.0
 HAS_THREAD_FLAG = 1 << 5
 
 DEFAULT, THREAD_CREATED, REPLY, SLASH_COMMAND, THREAD_STARTER = 0, 18, 19, 20, 21  # message types
-
-
-class WorldClock:
-    """The platform's time, which a test may set forward."""
-
-    def __init__(self) -> None:
-        self._ahead_s = 0.0
-
-    def now_s(self) -> float:
-        """Return seconds since 1970."""
-        return time.time() + self._ahead_s
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass at once."""
-        self._ahead_s += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +66,6 @@ class World:
     reactions: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # message -> emoji and user
     may_read_content: bool = True  # the application's message content intent
     _nonces: dict[tuple[int, int, str], tuple[float, Json]] = field(default_factory=dict)
-    _last_id: int = 0
 
     def __post_init__(self) -> None:
         self.users[self.bot.id] = self.bot
@@ -91,9 +74,7 @@ class World:
 
     def snowflake(self) -> int:
         """Return an id that tells the time and is above every id before it."""
-        now = int(self.clock.now_s() * 1000 - EPOCH_MS) << 22
-        self._last_id = max(now, self._last_id + 1)
-        return self._last_id
+        return self.clock.snowflake()
 
     def channel_for_bot(self, channel_id: int) -> Channel:
         """Return a channel the bot may see.
@@ -104,10 +85,15 @@ class World:
         channel = self.channels.get(channel_id)
         if channel is None:
             raise unknown(10003, "Channel")
-        parent = self.channels.get(channel.parent_id) if channel.parent_id is not None else None
-        if channel.hidden or (parent is not None and parent.hidden):
+        if self.is_hidden(channel):
             raise RefusalError(403, 50001, "Missing Access")
         return channel
+
+    def is_hidden(self, channel: Channel) -> bool:
+        """Say whether the bot may not see a channel, or what it is in."""
+        parent = self.channels.get(channel.parent_id) if channel.parent_id is not None else None
+        guild = self.guilds.get(channel.guild_id) if channel.guild_id is not None else None
+        return channel.hidden or (parent is not None and parent.hidden) or (guild is not None and guild.gone)
 
     def message_for_bot(self, channel: Channel, message_id: int) -> Json:
         """Return a message of a channel, as stored.
@@ -120,17 +106,17 @@ class World:
             raise unknown(10008, "Message")
         return message
 
-    def threads_of(self, guild_id: int) -> list[Channel]:
-        """Return a guild's active threads."""
-        return [c for c in self.channels.values() if c.guild_id == guild_id and c.is_thread and not c.archived]
+    def present_guilds(self) -> list[Guild]:
+        """Return the guilds the bot is in."""
+        return [guild for guild in self.guilds.values() if not guild.gone]
 
     def guild_json(self, guild: Guild, *, all_members: bool) -> Json:
         """Return the Guild object of GUILD_CREATE, without what the bot may not see."""
-        seen = [c for c in self.channels.values() if c.guild_id == guild.id and not c.hidden]
+        seen = [c for c in self.channels.values() if c.guild_id == guild.id and not self.is_hidden(c)]
         shown = list(guild.members.values()) if all_members else [self.bot]
         return guild.to_json(
             [c.to_json() for c in seen if not c.is_thread],
-            [c.to_json() for c in self.threads_of(guild.id) if not c.hidden],
+            [c.to_json() for c in seen if c.is_thread and not c.archived],
             shown,
         )
 
@@ -243,7 +229,7 @@ class World:
             channel.messages[number] = message
             channel.last_message_id = number
             channel.message_count += 1
-        self.publish_message("MESSAGE_CREATE", channel, message)
+            self.publish_message("MESSAGE_CREATE", channel, message)
         return message
 
     def reference(self, channel: Channel, *, number: int | None) -> Json:
@@ -272,7 +258,8 @@ class World:
             message["mentions"] = self._mentions(message["content"], changes.get("allowed_mentions"), None)
         message.pop("allowed_mentions", None)
         message["edited_timestamp"] = timestamp(self.clock.now_s())
-        self.publish_message("MESSAGE_UPDATE", channel, message)
+        if int(message["id"]) in channel.messages:  # what one person alone sees is not published
+            self.publish_message("MESSAGE_UPDATE", channel, message)
         return message
 
     def remove(self, channel: Channel, message: Json) -> None:
@@ -378,6 +365,14 @@ class World:
             notice = {"message_reference": self.reference(thread, number=None)}
             self.new_message(parent, owner, name, kind=THREAD_CREATED, extra=notice)
         return thread
+
+    def remove_channel(self, channel: Channel) -> None:
+        """Delete a channel with its threads, and publish that."""
+        for thread in [c for c in self.channels.values() if c.parent_id == channel.id]:
+            del self.channels[thread.id]
+        del self.channels[channel.id]
+        name = "THREAD_DELETE" if channel.is_thread else "CHANNEL_DELETE"
+        self.publish(Event(name=name, data=channel.to_json(), intent=Intent.GUILDS))
 
     def set_archived(self, thread: Channel, archived: bool) -> None:
         """Archive or reopen a thread and publish that."""

@@ -185,6 +185,16 @@ async def test_the_rate_limit_is_waited_for_and_a_bad_gateway_tried_again(api: D
         await channel.send("three")
 
 
+async def test_the_client_keeps_within_the_limits_it_is_told(api: DiscordApi, bot: Bot) -> None:
+    api.limits.set(Route.CREATE_MESSAGE, calls=2, per_s=0.3)
+    channel = bot.get_partial_messageable(CHANNEL)
+    for number in range(5):
+        await channel.send(str(number))
+    calls = api.calls(Route.CREATE_MESSAGE)
+    assert all(call.ok for call in calls)
+    assert calls[-1].at_monotonic - calls[0].at_monotonic >= 0.5
+
+
 async def test_a_lost_answer_can_be_asked_for_again_with_the_same_nonce(api: DiscordApi, bot: Bot) -> None:
     channel = bot.get_partial_messageable(CHANNEL)
     fault = api.faults.add(answer_lost(channel_id=CHANNEL))
@@ -304,6 +314,19 @@ async def test_a_press_is_heard_acknowledged_once_and_in_time(api: DiscordApi, b
     with pytest.raises(discord.NotFound) as refused:
         await pressed[1].response.defer()
     assert refused.value.code == 10062
+
+
+async def test_a_bot_that_is_removed_from_a_guild_is_told_and_shut_out(api: DiscordApi, bot: Bot) -> None:
+    api.kick(GUILD)
+    await bot.until(lambda: bot.seen("guild_remove"))
+    for channel_id in (CHANNEL, THREAD):
+        with pytest.raises(discord.Forbidden) as refused:
+            await bot.get_partial_messageable(channel_id).send("x")
+        assert refused.value.code == 50001
+    api.admit(GUILD)
+    await bot.until(lambda: len(bot.seen("guild_join")) == 1)
+    await bot.get_partial_messageable(CHANNEL).send("x")
+    assert api.texts(CHANNEL) == ["x"]
 
 
 async def test_a_server_that_goes_down_is_found_again_on_its_port(api: DiscordApi, bot: Bot) -> None:
