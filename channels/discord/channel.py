@@ -182,7 +182,14 @@ class DiscordChannel(SupervisedChannel):
             RateLimited: ask again later.
         """
         api = self._open().api
-        return await fetch(api.call, api.download, self._timing, self._context.workspace, attachment, address)
+        return await fetch(
+            attachment,
+            address,
+            call=api.call,
+            download=api.download,
+            timing=self._timing,
+            workspace=self._context.workspace,
+        )
 
     async def earlier(self, message: InboundMessage) -> tuple[Quote, ...]:
         """See `Channel.earlier`."""

@@ -99,12 +99,12 @@ class GatewayClient(discord.Client):
 
         return take
 
-    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002  # the SDK's hook
         """Wait as the platform asks before another IDENTIFY."""
         if not initial:
             await asyncio.sleep(self._timing.identify_s)
 
-    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002  # the SDK's hook
         """Hear of the connection; the SDK's other news have no listeners here."""
         if event == "resumed":
             self.sink(UP, {})
@@ -174,7 +174,7 @@ class GatewayClient(discord.Client):
         try:
             await asyncio.wait({connection})
         finally:
-            # `wait_for` of Python 3.11 drops a cancellation that meets the end of what it waits for, and the SDK goes on.
+            # In Python 3.11 `wait_for` drops a cancellation that meets the end of what it waits for: the SDK goes on.
             while not connection.done():
                 connection.cancel()
                 await asyncio.wait({connection}, timeout=_CANCEL_AGAIN_S)
@@ -210,7 +210,7 @@ class GatewayClient(discord.Client):
         beats = getattr(self.ws, "_keep_alive", None)  # the SDK has no public clock of it
         if beats is None:
             return None
-        return max(0.0, time.perf_counter() - float(beats._last_ack))
+        return max(0.0, time.perf_counter() - float(beats._last_ack))  # noqa: SLF001  # see above
 
     async def say_goodbye(self) -> None:
         """Close the connection to the gateway and keep the REST session: what waits can still be sent."""

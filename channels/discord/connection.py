@@ -146,7 +146,5 @@ class Connection:
 
 def _telling(group: ExceptionGroup[Exception]) -> Exception:
     """Return the error of a group that says what to do next."""
-    errors: list[Exception] = []
-    for error in group.exceptions:
-        errors.append(_telling(error) if isinstance(error, ExceptionGroup) else error)
+    errors = [_telling(error) if isinstance(error, ExceptionGroup) else error for error in group.exceptions]
     return next((error for error in errors if isinstance(error, ChannelAuthError)), errors[0])

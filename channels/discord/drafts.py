@@ -19,8 +19,6 @@ from channels.discord.places import target_id
 from channels.discord.rendering import TEXT_LIMIT, render
 from channels.discord.sending import edit_message, fill_in, message_id_of
 
-INTERVAL_S = 1.5
-"""How often a draft changes: five edits in five seconds are what a channel takes, and answers need room as well."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _FENCE_ROOM = 5  # characters of the line that closes a block for now
@@ -49,7 +47,7 @@ class Drafts:
         body: dict[str, Any] = {"content": text, "allowed_mentions": {"parse": []}}
         if draft.draft_id:
             return await self._change(draft, body)
-        shown = await fill_in(self._call, self._timing, self._answers, draft.reply_to, body)
+        shown = await fill_in(self._call, self._timing, self._answers, reply_to=draft.reply_to, body=body)
         if shown is None:
             shown = await self._begin(draft, body)
         self._remember(shown, text)

@@ -22,8 +22,10 @@ _log = get_logger(__name__)
 
 
 async def earlier(call: Caller, timing: Timing, me: BotIdentity, message: InboundMessage) -> tuple[Quote, ...]:
-    """Return up to `MESSAGES` messages of a thread from before one, oldest first; with them, if it is among them, the
-    message that the thread was opened on. () outside of threads, and where nothing can be read.
+    """Return up to `MESSAGES` messages of a thread from before one, oldest first.
+
+    The message that the thread was opened on is one of them, if the thread is not longer. () outside of threads, and
+    where nothing can be read.
     """
     thread_id = message.address.thread_id
     if thread_id is None:

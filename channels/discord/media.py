@@ -24,7 +24,13 @@ Downloader = Callable[..., Awaitable[bytes]]
 
 
 async def fetch(
-    call: Caller, download: Downloader, timing: Timing, workspace: str, attachment: Attachment, address: Address
+    attachment: Attachment,
+    address: Address,
+    *,
+    call: Caller,
+    download: Downloader,
+    timing: Timing,
+    workspace: str,
 ) -> Attachment:
     """Return the attachment with its local path, or with the reason why there is none.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelAuthError, ChannelError, ChatGone, RateLimited, StoreError
+from bot.errors import ChannelAuthError, ChannelError, ChatGone, StoreError
 from bot.faults import fault_point
 from bot.interfaces import Intake
 from bot.log import get_logger
@@ -236,13 +236,8 @@ class Receiver:
                         query={"after": str(after), "limit": str(_PAGE)},
                         timeout_s=self._timing.call_s,
                     )
-                if isinstance(page, list):
-                    return page
-                raise ChannelError("the history is not a list")
             except ChannelAuthError:
                 raise
-            except RateLimited as exc:
-                await asyncio.sleep(exc.retry_after_s or self._timing.retry_base_s)
             except (ChatGone, Refused) as exc:
                 _log.warning(
                     "history cannot be read, a gap may stay", channel=CHANNEL, chat=lane.channel_id, error=str(exc)
@@ -250,9 +245,14 @@ class Receiver:
                 await self._stored(lambda: self._positions.forget(lane.channel_id))
                 return None
             except ChannelError as exc:
-                wait_s = failures.next_s()
-                _log.warning("history not read yet", channel=CHANNEL, error=str(exc), retry_in_s=round(wait_s, 2))
-                await asyncio.sleep(wait_s)
+                problem, least_s = str(exc), exc.retry_after_s or 0.0
+            else:
+                if isinstance(page, list):
+                    return page
+                problem, least_s = "the answer is not a list", 0.0
+            wait_s = max(failures.next_s(), least_s)
+            _log.warning("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
+            await asyncio.sleep(wait_s)
 
     async def _handle(self, name: str, data: Json, lane: _Lane) -> None:
         """Commit one event, however long the database needs for it."""

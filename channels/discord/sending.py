@@ -189,7 +189,9 @@ class _Delivery:
                 if edited:
                     self._answers.close(message.reply_to)
                     return message.draft_id
-            answered = await fill_in(self._call, self._timing, self._answers, message.reply_to, body, files)
+            answered = await fill_in(
+                self._call, self._timing, self._answers, reply_to=message.reply_to, body=body, files=files
+            )
             if answered is not None:
                 return answered
             if message.reply_to.isdecimal():
@@ -245,7 +247,7 @@ async def edit_message(call: Caller, timing: Timing, channel_id: str, message_id
 
 
 async def fill_in(
-    call: Caller, timing: Timing, answers: OpenAnswers, reply_to: str, body: Any, files: Sequence[Upload] = ()
+    call: Caller, timing: Timing, answers: OpenAnswers, *, reply_to: str, body: Any, files: Sequence[Upload] = ()
 ) -> str | None:
     """Put text where a slash command's "is thinking" stands; None when that cannot be done (any more).
 
