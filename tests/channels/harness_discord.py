@@ -46,6 +46,11 @@ class ObservedCursors(MemoryCursors):
         await super().set(name, value)
         self.bell.ring()
 
+    async def remove(self, name: str) -> None:
+        """See `Cursors.remove`."""
+        await super().remove(name)
+        self.bell.ring()
+
 
 class DiscordHarness(ChannelHarness):
     """The Discord channel beside the loopback Discord. The bot was spoken to in private before."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import ChannelAuthError, QueueFull, StoreUnavailable
+from bot.errors import ChannelAuthError, ChatGone, QueueFull, StoreUnavailable
 from bot.interfaces import ChannelState
-from bot.messages import Address, ChatType
+from bot.messages import Address, ChatType, OutboundMessage
 from tests.channels.harness_discord import (
     CHANNEL,
     DM,
@@ -27,6 +27,7 @@ from tests.channels.harness_discord import (
 from tests.platforms.discord_faults import Fault, bad_gateway, rate_limited
 from tests.platforms.discord_gateway import Close
 from tests.platforms.discord_objects import Intent, Route
+from tests.platforms.discord_world import Event
 
 
 @pytest.fixture
@@ -263,24 +264,50 @@ async def test_a_link_preview_is_no_edit_and_a_changed_text_is_one(live: Discord
 # --- what goes away
 
 
-async def test_a_deleted_channel_closes_what_is_known_of_it(live: DiscordHarness) -> None:
+async def test_a_deleted_thread_is_forgotten_and_its_channel_stays_open(live: DiscordHarness) -> None:
+    live.person_says(IN_THREAD, "hello there")
+    await live.until_confirmed()
+    live.api.delete_channel(THREAD)
+    await live.cursors.bell.wait_for(lambda: position_name(THREAD) not in live.cursors.values, timeout_s=5)
+    assert live.intake.closed == []
+
+
+async def test_a_deleted_channel_closes_its_chat_once_with_all_its_threads(live: DiscordHarness) -> None:
     live.person_says(IN_CHANNEL, "hello")
     live.person_says(IN_THREAD, "hello there")
     await live.intake.wait_for(lambda: len(live.intake.messages) == 2)
     await live.until_confirmed()
-    live.api.delete_channel(THREAD)
-    await live.intake.wait_for(lambda: live.intake.closed)
-    assert live.intake.closed == [(IN_THREAD, "this channel or thread was deleted")]
+    live.api.delete_channel(CHANNEL)
+    await live.cursors.bell.wait_for(lambda: position_name(THREAD) not in live.cursors.values, timeout_s=5)
+    assert live.intake.closed == [(IN_CHANNEL, "this channel was deleted")]
 
 
 async def test_a_server_that_is_left_closes_its_chats_and_one_that_is_down_does_not(live: DiscordHarness) -> None:
     """C036"""
     live.person_says(IN_THREAD, "hello")
     await live.until_confirmed()
-    live.api.leave_guild(GUILD, unavailable=True)
-    live.api.leave_guild(GUILD)
+    world = live.api.world
+    world.publish(Event(name="GUILD_DELETE", data={"id": str(GUILD), "unavailable": True}, intent=Intent.GUILDS))
+    live.api.kick(GUILD)
     await live.intake.wait_for(lambda: live.intake.closed)
-    assert live.intake.closed == [(IN_THREAD, "the bot was removed from this server")]
+    assert live.intake.closed == [(IN_CHANNEL, "the bot was removed from this server")]
+    live.api.admit(GUILD)
+    live.intake.reopened.clear()
+    live.person_says(IN_THREAD, "welcome back")
+    await live.intake.wait_for(lambda: live.intake.reopened)
+    assert live.intake.reopened == [IN_THREAD]
+
+
+async def test_a_person_who_was_closed_to_us_is_open_again_once_they_write(live: DiscordHarness) -> None:
+    live.person_says(PRIVATE, "hello")
+    await live.intake.wait_for(lambda: live.intake.reopened == [PRIVATE])
+    live.lock_out(PRIVATE)
+    with pytest.raises(ChatGone):
+        await live.send(OutboundMessage(address=PRIVATE, text="anybody?"))
+    live.person_says(PRIVATE, "here I am")
+    live.person_says(PRIVATE, "and again")
+    await live.intake.wait_for(lambda: len(live.intake.messages) == 3)
+    assert live.intake.reopened == [PRIVATE, PRIVATE]
 
 
 # --- private chats

@@ -125,9 +125,16 @@ async def test_a_message_that_discord_will_never_take_is_rejected(live: DiscordH
 
 async def test_a_thread_that_is_gone_does_not_spill_into_its_channel(live: DiscordHarness) -> None:
     live.api.delete_channel(THREAD)
-    with pytest.raises(ChatGone):
+    with pytest.raises(SendRejected, match="does not exist any more"):
         await live.send(OutboundMessage(address=IN_THREAD, text="for the thread only"))
     assert live.api.texts(CHANNEL) == []
+
+
+async def test_a_thread_whose_channel_is_gone_as_well_is_a_chat_that_is_gone(live: DiscordHarness) -> None:
+    live.api.delete_channel(THREAD)
+    live.api.delete_channel(CHANNEL)
+    with pytest.raises(ChatGone):
+        await live.send(OutboundMessage(address=IN_THREAD, text="anybody?"))
 
 
 # --- replies
