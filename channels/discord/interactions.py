@@ -7,9 +7,9 @@ restart, the answer is an ordinary message.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -51,12 +51,13 @@ class Answer(IntEnum):
     UPDATE = 7  # the message whose button it was
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
-    """A deferred answer that can still be filled in."""
+    """A command's answer: not settled before the platform took its deferral; then with a token, or without."""
 
-    token: str
-    until_s: float
+    def __init__(self) -> None:
+        self.settled = asyncio.Event()
+        self.token = ""
+        self.until_s = 0.0
 
 
 class OpenAnswers:
@@ -67,16 +68,30 @@ class OpenAnswers:
         self._clock = clock
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
-    def add(self, interaction_id: str, token: str) -> None:
-        """Keep a token for as long as it is good."""
-        self._open[interaction_id] = _Open(token=token, until_s=self._clock.monotonic_s() + TOKEN_LIFE_S)
+    def begin(self, interaction_id: str) -> None:
+        """Expect a deferral. Its text may be ready before the platform has confirmed that."""
+        self._open[interaction_id] = _Open()
         if len(self._open) > _REMEMBERED:
-            self._open.popitem(last=False)
+            _, oldest = self._open.popitem(last=False)
+            oldest.settled.set()
 
-    def token_for(self, reply_to: str) -> str | None:
+    def settle(self, interaction_id: str, token: str) -> None:
+        """Keep a token for as long as it is good; '' when there is none."""
+        found = self._open.get(interaction_id)
+        if found is None:
+            return
+        found.token, found.until_s = token, self._clock.monotonic_s() + TOKEN_LIFE_S
+        found.settled.set()
+        if not token:
+            del self._open[interaction_id]
+
+    async def token_for(self, reply_to: str) -> str | None:
         """Return the token with which a reply can be filled in, None when it is to be an ordinary message."""
         found = self._open.get(reply_to.removeprefix(REPLY_PREFIX)) if reply_to.startswith(REPLY_PREFIX) else None
-        return None if found is None or found.until_s < self._clock.monotonic_s() else found.token
+        if found is None:
+            return None
+        await found.settled.wait()  # no longer than the deferral itself may take
+        return found.token if found.token and found.until_s > self._clock.monotonic_s() else None
 
     def close(self, reply_to: str) -> None:
         """Forget a token: its answer is given, or it is good for nothing."""
@@ -118,17 +133,20 @@ class Interactions:
 
     async def _command(self, data: Json, place: Place) -> None:
         message = command_message(data, place, self._me)
+        token = ""
+        self._answers.begin(message.message_id)
         try:
             fault_point("received")
             acceptance = await self._intake.publish_inbound(message)
+            if acceptance is Acceptance.REFUSED:
+                await self._tell(data, "discord_not_allowed")
+            elif await self._answer(data, Answer.DEFERRED, {}):
+                token = str(data["token"])
         except StoreError as exc:
             _log.warning("command not stored, the person is told", channel=CHANNEL, error=str(exc))
             await self._tell(data, "discord_not_stored")
-            return
-        if acceptance is Acceptance.REFUSED:
-            await self._tell(data, "discord_not_allowed")
-        elif await self._answer(data, Answer.DEFERRED, {}):
-            self._answers.add(message.message_id, str(data["token"]))
+        finally:
+            self._answers.settle(message.message_id, token)
 
     # --- buttons
 
@@ -202,9 +220,10 @@ class Interactions:
         try:
             await self._call(
                 "POST",
-                "/interactions/{interaction_id}/{interaction_token}/callback",
-                interaction_id=str(data["id"]),
-                interaction_token=str(data["token"]),
+                # By these names the SDK keeps them apart in its rate limits, as they are on the platform.
+                "/interactions/{webhook_id}/{webhook_token}/callback",
+                webhook_id=str(data["id"]),
+                webhook_token=str(data["token"]),
                 json={"type": int(answer), "data": dict(body)},
                 timeout_s=self._timing.answer_s,
             )

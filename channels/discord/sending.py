@@ -270,14 +270,14 @@ async def fill_in(
     Raises:
         ChannelError: it may work later; the call is one that can be repeated.
     """
-    token = answers.token_for(reply_to)
+    token = await answers.token_for(reply_to)
     if token is None:
         return None
     try:
         answer = await call(
             "PATCH",
-            "/webhooks/{application_id}/{webhook_token}/messages/@original",
-            application_id=answers.application_id,
+            "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
+            webhook_id=answers.application_id,
             webhook_token=token,
             json=body,
             files=files,

@@ -163,9 +163,9 @@ def position_name(channel_id: int) -> str:
 
 
 @asynccontextmanager
-async def served(workspace: Path) -> AsyncIterator[DiscordHarness]:
+async def served(workspace: Path, harness: type[DiscordHarness] | None = None) -> AsyncIterator[DiscordHarness]:
     """Have the platform up and the channel built but not started."""
-    made = DiscordHarness(workspace)
+    made = (harness or DiscordHarness)(workspace)
     await made.server_up()
     try:
         yield made
