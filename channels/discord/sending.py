@@ -135,15 +135,12 @@ class Sender:
                 raise await self._within_its_chat(message.address, exc) from exc
             await progress.sent(platform_id, more=number < len(steps) - 1)
 
-
     async def _within_its_chat(self, address: Address, exc: ChatGone) -> ChannelError:
         """Return what a refusal means for the chat: where only a thread is gone, its channel lives on."""
         if address.thread_id is None:
             return exc
         try:
-            await self._call(
-                "GET", "/channels/{channel_id}", channel_id=address.chat_id, timeout_s=self._timing.call_s
-            )
+            await self._call("GET", "/channels/{channel_id}", channel_id=address.chat_id, timeout_s=self._timing.call_s)
         except ChannelError:
             return exc
         return SendRejected(f"in this thread: {exc}")

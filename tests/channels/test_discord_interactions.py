@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.errors import StoreUnavailable
+from bot.errors import ChannelError, StoreUnavailable
 from bot.interfaces import ChannelContext, Draft, MenuCommand
 from bot.messages import Address, Button, ChatType, OutboundMessage
 from channels.discord.commands import same, wanted
@@ -28,6 +28,7 @@ from tests.channels.harness_discord import (
 from tests.platforms.discord_faults import Fault
 from tests.platforms.discord_interactions import EPHEMERAL_FLAG, LOADING_FLAG, Answer, Interaction
 from tests.platforms.discord_objects import Route, buttons_of
+from tests.support.recording_intake import RecordingProgress
 
 MENU = (
     MenuCommand(name="remind", description="set a reminder"),
@@ -138,7 +139,9 @@ async def test_a_command_comes_in_as_if_typed_and_is_deferred_after_the_commit(l
 
 
 @pytest.mark.parametrize(
-    ("channel_id", "address"), [(DM, PRIVATE), (CHANNEL, IN_CHANNEL), (THREAD, IN_THREAD)], ids=["dm", "channel", "thread"]
+    ("channel_id", "address"),
+    [(DM, PRIVATE), (CHANNEL, IN_CHANNEL), (THREAD, IN_THREAD)],
+    ids=["dm", "channel", "thread"],
 )
 async def test_an_answer_takes_the_place_of_is_thinking(live: MenuHarness, channel_id: int, address: Address) -> None:
     interaction = await command(live, channel_id=channel_id)
@@ -186,11 +189,10 @@ async def test_an_answer_lost_on_the_way_is_given_again_into_the_same_place(live
     (message,) = live.intake.messages
     live.api.faults.add(Fault(route=Route.EDIT_RESPONSE, drop_after=True))
     outbound = OutboundMessage(address=PRIVATE, text="done", reply_to=message.reply_to)
-    for _ in range(2):
-        try:
-            await live.send(outbound)
-        except Exception as exc:  # noqa: BLE001  # which one is the point
-            assert type(exc).__name__ == "ChannelError"
+    with pytest.raises(ChannelError) as caught:
+        await live.send(outbound)
+    assert type(caught.value) is ChannelError
+    await live.send(outbound)
     assert live.api.texts(DM) == ["done"]
 
 
@@ -250,8 +252,6 @@ async def test_an_odd_interaction_ends_nothing(live: MenuHarness) -> None:
 async def question(live: DiscordHarness, address: Address = PRIVATE, outbox_id: int = 7) -> int:
     """Send a question with two buttons; return its message's id."""
     live.intake.button_labels = ["Yes", "No"]
-    from tests.support.recording_intake import RecordingProgress
-
     progress = RecordingProgress(outbox_id=outbox_id)
     buttons = ((Button(label="Yes", data="/approve A1"), Button(label="No", data="/deny A1")),)
     await live.channel.send(OutboundMessage(address=address, text="Really?", buttons=buttons), progress)
@@ -266,9 +266,7 @@ def labels(live: DiscordHarness, channel_id: int) -> list[tuple[str, bool]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("channel_id", "address"), [(DM, PRIVATE), (THREAD, IN_THREAD)], ids=["private", "thread"]
-)
+@pytest.mark.parametrize(("channel_id", "address"), [(DM, PRIVATE), (THREAD, IN_THREAD)], ids=["private", "thread"])
 async def test_a_press_is_committed_and_the_chosen_button_stays(
     live: MenuHarness, channel_id: int, address: Address
 ) -> None:
