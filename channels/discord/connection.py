@@ -89,6 +89,7 @@ class Connection:
             me=me,
             intake=context.intake,
             answers=answers,
+            positions=positions,
             timing=timing,
             language=context.language,
         )

@@ -25,7 +25,7 @@ from channels.buttons import button_token, read_token
 from channels.discord.config import Timing
 from channels.discord.content import BotIdentity, shown_name
 from channels.discord.places import CHANNEL, Place, place_of
-from channels.discord.positions import moment_of
+from channels.discord.positions import Positions, moment_of
 
 Json = dict[str, Any]
 Caller = Callable[..., Awaitable[Any]]
@@ -108,6 +108,7 @@ class Interactions:
         me: BotIdentity,
         intake: Intake,
         answers: OpenAnswers,
+        positions: Positions,
         timing: Timing,
         language: str,
     ) -> None:
@@ -115,6 +116,7 @@ class Interactions:
         self._me = me
         self._intake = intake
         self._answers = answers
+        self._positions = positions
         self._timing = timing
         self._language = language
 
@@ -140,13 +142,25 @@ class Interactions:
             acceptance = await self._intake.publish_inbound(message)
             if acceptance is Acceptance.REFUSED:
                 await self._tell(data, "discord_not_allowed")
-            elif await self._answer(data, Answer.DEFERRED, {}):
+                return
+            if await self._answer(data, Answer.DEFERRED, {}):
                 token = str(data["token"])
         except StoreError as exc:
             _log.warning("command not stored, the person is told", channel=CHANNEL, error=str(exc))
             await self._tell(data, "discord_not_stored")
+            return
         finally:
             self._answers.settle(message.message_id, token)
+        await self._note_place(message, place)
+
+    async def _note_place(self, message: InboundMessage, place: Place) -> None:
+        """Remember where a command was given: what is said there from now on is for us even after a gap."""
+        try:
+            await self._positions.begin(place, int(message.message_id))
+            if not place.guild_id:
+                await self._positions.note_dm(message.sender_id, place.channel_id)
+        except StoreError as exc:
+            _log.warning("place of a command not remembered", chat=place.address.key, error=str(exc))
 
     # --- buttons
 

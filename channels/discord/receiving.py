@@ -273,6 +273,8 @@ class Receiver:
             sender_id = author_id(data)
         except _UNREADABLE as exc:
             await self._keep_unreadable(data, message_id, exc)
+            if lane.place is not None and message_id.isdecimal():
+                await self._stored(partial(self._positions.passed, lane.place, int(message_id)))
             return
         if inbound is None:
             await self._stored(lambda: self._positions.passed(place, number))

@@ -240,6 +240,17 @@ async def test_a_command_that_is_no_more_comes_in_by_its_name(live: MenuHarness)
     assert live.intake.texts == ["/gone"]
 
 
+async def test_a_place_where_a_command_was_given_is_caught_up_with_after_a_gap(live: MenuHarness) -> None:
+    dm = live.api.add_dm(222, name="Ben").id
+    live.api.slash(dm, "help")
+    await live.cursors.bell.wait_for(lambda: live.channel.private_address("222"), timeout_s=5)
+    await live.stop()
+    live.api.user_says(dm, "are you there?")
+    live.replace_channel(live.build())
+    async with running(live):
+        await live.intake.wait_for_texts("/help", "are you there?")
+
+
 async def test_an_odd_interaction_ends_nothing(live: MenuHarness) -> None:
     live.api.interactions.begin(2, live.api.world.channels[DM], live.api.world.users[111], {}, name="x")
     live.person_says(PRIVATE, "hello")
