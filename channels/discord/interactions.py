@@ -168,7 +168,7 @@ class Interactions:
         known = read_token(str(data["data"].get("custom_id") or ""))
         source: Json = data["message"]
         if known is None:
-            await self._tell(data, "discord_press_unknown")
+            await self._tell(data, "button.unknown")
             return
         user = _user(data)
         press = ButtonPress(
@@ -194,13 +194,13 @@ class Interactions:
 
     async def _show_outcome(self, data: Json, press: ButtonPress, outcome: PressOutcome) -> None:
         if outcome.acceptance is Acceptance.REFUSED:
-            await self._tell(data, "discord_press_unknown")
+            await self._tell(data, "button.unknown")
             return
         chosen = {"components": chosen_rows(outcome.label, press)}
         if outcome.acceptance is Acceptance.ACCEPTED:
             done = await self._answer(data, Answer.UPDATE, chosen)
         else:
-            await self._tell(data, "discord_press_answered")
+            await self._tell(data, "button.answered", label=outcome.label)
             done = not _has_choice(data["message"])
         if not done:
             await self._change_source(data, chosen)
@@ -220,9 +220,9 @@ class Interactions:
 
     # --- answers
 
-    async def _tell(self, data: Json, key: str) -> None:
+    async def _tell(self, data: Json, key: str, **values: str) -> None:
         """Tell only the person who acted."""
-        text = say(self._language, key)
+        text = say(self._language, key, **values)
         await self._answer(
             data,
             Answer.MESSAGE,
