@@ -166,8 +166,8 @@ def refusal(exc: discord.HTTPException, name: str) -> ChannelError:
         return ChannelAuthError(
             "Discord refuses the token; check [channels.discord] token (Developer Portal, Bot, Reset Token)"
         )
-    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ChannelError(text)
+    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR or (exc.status == HTTPStatus.FORBIDDEN and not exc.code):
+        return ChannelError(text)  # the latter comes from the proxy before Discord, which blocks networks for a while
     if exc.code in GONE:
         return ChatGone(f"{GONE[exc.code]} (code {exc.code})")
     return Refused(text, status=exc.status, code=exc.code)

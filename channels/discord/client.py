@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import discord
@@ -232,5 +233,7 @@ def _nobody(name: str, data: Json) -> None:
 
 
 def _shown(exc: BaseException) -> str:
-    status = f" (HTTP {exc.status})" if isinstance(exc, discord.HTTPException) else ""
-    return f"{type(exc).__name__}{status}"
+    if not isinstance(exc, discord.HTTPException):
+        return type(exc).__name__
+    lost = "; is [channels.discord] api_url right?" if exc.status == HTTPStatus.NOT_FOUND else ""
+    return f"{type(exc).__name__} (HTTP {exc.status}){lost}"

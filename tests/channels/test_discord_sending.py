@@ -123,6 +123,14 @@ async def test_a_message_that_discord_will_never_take_is_rejected(live: DiscordH
         await live.send(reply())
 
 
+async def test_a_block_by_the_proxy_before_discord_closes_no_chat(live: DiscordHarness) -> None:
+    live.api.faults.add(Fault(route=Route.CREATE_MESSAGE, status=403, garbage=b"<html>blocked</html>"))
+    with pytest.raises(ChannelError) as caught:
+        await live.send(reply())
+    assert type(caught.value) is ChannelError
+    assert caught.value.retryable
+
+
 async def test_a_thread_that_is_gone_does_not_spill_into_its_channel(live: DiscordHarness) -> None:
     live.api.delete_channel(THREAD)
     with pytest.raises(SendRejected, match="does not exist any more"):
