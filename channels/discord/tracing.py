@@ -10,6 +10,7 @@ from bot.errors import ChannelError, ChatGone
 from bot.log import get_logger
 from bot.records import OutboxRow
 from channels.discord.config import Timing
+from channels.discord.interactions import REPLY_PREFIX
 from channels.discord.places import target_id
 from channels.discord.positions import id_at
 from channels.discord.sending import Step, goes_on_in_thread, nonce, planned
@@ -37,10 +38,16 @@ async def find_sent(
     known = tuple(part for part in row.sent_ids if part.strip("?"))
     if len(known) < len([part for part in row.sent_ids if part != "?"]):
         return None  # parts of unknown outcome are passed over already: the places of later ones cannot be told
-    if clock.now_us() - row.first_try_us < NONCE_FRESH_S * US_PER_S or (row.message.draft_id and not known):
-        return known  # the same nonce, or the same edit, doubles nothing
-    steps = await planned(row.message)
+    if row.message.draft_id and not known:
+        return known  # the same edit doubles nothing
     after = id_at(row.first_try_us - int(_CLOCKS_APART_S * US_PER_S))
+    command_id = row.message.reply_to.removeprefix(REPLY_PREFIX)
+    if not known and row.message.reply_to.startswith(REPLY_PREFIX) and command_id.isdecimal():
+        # The first part may stand where a command's "is thinking" stood: without a nonce, and with that one's id.
+        after = min(after, int(command_id))
+    elif clock.now_us() - row.first_try_us < NONCE_FRESH_S * US_PER_S:
+        return known  # the same nonce doubles nothing
+    steps = await planned(row.message)
     channels = [target_id(row.message.address)]
     if threads and goes_on_in_thread(row.message, steps):
         channels.append(row.message.reply_to)

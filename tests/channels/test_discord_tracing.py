@@ -99,6 +99,19 @@ async def test_a_thread_that_was_not_opened_yet_holds_nothing(live: DiscordHarne
     assert await live.channel.find_sent(old(sending_row(message))) == ()
 
 
+async def test_an_answer_that_took_the_place_of_is_thinking_is_found_by_its_words(live: DiscordHarness) -> None:
+    live.api.rest.commands.append({"id": "1", "name": "help", "description": "x", "options": []})
+    interaction = live.api.slash(DM, "help")
+    await live.intake.wait_for_texts("/help")
+    message = OutboundMessage(address=PRIVATE, text="this list", reply_to=live.intake.messages[0].reply_to)
+    row = sending_row(message, outbox_id=5)
+    assert await live.channel.find_sent(row) == ()
+    sent = RecordingProgress(outbox_id=5)
+    await live.channel.send(message, sent)
+    assert interaction.original is not None
+    assert await live.channel.find_sent(row) == (str(interaction.original["id"]),) == tuple(sent.sent_ids)
+
+
 async def test_an_edit_of_a_draft_is_simply_made_again(live: DiscordHarness) -> None:
     row = old(sending_row(OutboundMessage(address=PRIVATE, text="x", draft_id="123")))
     assert await live.channel.find_sent(row) == ()
