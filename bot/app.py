@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -21,7 +21,7 @@ from bot.control import ControlServer
 from bot.delivery import Delivery
 from bot.desk import ControlDesk
 from bot.errors import ConfigError, StoreError, StoreUnavailable
-from bot.interfaces import Channel, ChannelContext, ChannelState, Topic
+from bot.interfaces import Channel, ChannelContext, ChannelState, MenuCommand, Topic
 from bot.lock import DataLock
 from bot.log import get_logger
 from bot.notify import notify, watchdog_interval_s
@@ -198,7 +198,13 @@ class Engine:
             clock=self.clock,
             workspace=str(self.config.bot.workspace),
             bot_name=self.config.bot.name,
+            language=self.config.bot.language,
+            menu=self._menu,
         )
+
+    def _menu(self) -> Sequence[MenuCommand]:
+        commands = self.loop.commands
+        return () if commands is None else commands.menu(self.config.bot.language)
 
     def _build_health(self) -> HealthServer | None:
         address = self.config.server.address

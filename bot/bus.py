@@ -13,11 +13,23 @@ from dataclasses import replace
 
 from bot.access.policy import AccessPolicy
 from bot.clock import US_PER_S, Clock
+from bot.errors import ScheduleError
 from bot.faults import fault_point
 from bot.interfaces import Signal, Store, Topic
 from bot.log import get_logger
-from bot.messages import Address, InboundMessage, Origin, OutboundMessage, Role
-from bot.records import Acceptance, OutboxRow, Turn
+from bot.messages import (
+    Address,
+    ButtonPress,
+    ChatType,
+    InboundMessage,
+    Origin,
+    OutboundMessage,
+    Quote,
+    Reaction,
+    Role,
+)
+from bot.records import Acceptance, OutboxRow, PressOutcome, Turn
+from bot.zones import load_zone
 
 SWEEP_S = 10.0
 """How long a lost doorbell can delay work. Also the longest sleep while nothing happens."""
@@ -99,6 +111,69 @@ class MessageBus:
         else:
             self._signal.notify(Topic.INBOUND)
         return acceptance
+
+    async def publish_press(self, press: ButtonPress) -> PressOutcome:
+        """See `Intake.publish_press`."""
+        refused = PressOutcome(acceptance=Acceptance.REFUSED)
+        if self._policy.role_of(press.channel, press.sender_id) is Role.STRANGER:
+            _log.info("press of a stranger ignored", channel=press.channel, sender=press.sender_id)
+            return refused
+        row = await self._store.outbox.get(press.outbox_id)
+        buttons = [] if row is None else [button for line in row.message.buttons for button in line]
+        if row is None or not 0 <= press.index < len(buttons) or not _is_of(row, press):
+            _log.info("press of an unknown button", channel=press.channel, chat=press.chat_id, outbox=press.outbox_id)
+            return refused
+        data = buttons[press.index].data
+        message = InboundMessage(
+            address=row.message.address,
+            message_id=press.message_id,
+            variant=press.press_id,
+            text=data,
+            sender_id=press.sender_id,
+            sender_name=press.sender_name,
+            account=press.account,
+            chat_type=press.chat_type,
+            sent_us=self._clock.now_us(),
+            reply_to=press.message_id if press.chat_type is ChatType.GROUP else "",
+            lane=f"now:{row.message.address.key}" if self._is_immediate(data) else "",
+        )
+        outcome = await self._store.inbox.accept_press(message, press.outbox_id, press.index)
+        fault_point("accepted")
+        if outcome.acceptance is Acceptance.ACCEPTED:
+            self._signal.notify(Topic.INBOUND)
+        return outcome
+
+    async def publish_reaction(self, reaction: Reaction) -> Acceptance:
+        """See `Intake.publish_reaction`."""
+        if self._policy.role_of(reaction.channel, reaction.sender_id) is Role.STRANGER:
+            return Acceptance.REFUSED
+        row = await self._store.outbox.sent_as(reaction.channel, reaction.chat_id, reaction.message_id)
+        if row is None:
+            return Acceptance.REFUSED
+        return await self.publish_inbound(
+            InboundMessage(
+                address=row.message.address,
+                message_id=reaction.message_id,
+                variant=f"reaction:{reaction.sender_id}:{reaction.emoji}:{reaction.stamp}",
+                text=reaction.emoji,
+                sender_id=reaction.sender_id,
+                sender_name=reaction.sender_name,
+                account=reaction.account,
+                chat_type=reaction.chat_type,
+                quote=Quote(message_id=reaction.message_id, author="bot", text=row.message.text),
+                sent_us=self._clock.now_us(),
+                meta={"reaction": True},
+            )
+        )
+
+    async def note_zone(self, channel: str, user_id: str, zone: str) -> None:
+        """See `Intake.note_zone`. A zone nobody knows is left out."""
+        try:
+            name = load_zone(zone).key
+        except ScheduleError:
+            _log.info("unknown time zone in a profile", channel=channel, user=user_id, zone=zone[:64])
+            return
+        await self._store.people.note_zone(channel, user_id, name)
 
     def _ends_a_chain(self, message: InboundMessage) -> bool:
         """Say whether bots, marked by their channel, have talked to us long enough: two may never stop."""
@@ -187,3 +262,8 @@ class MessageBus:
     def ring(self, topic: Topic) -> None:
         """Say that a row for the topic was committed by other means."""
         self._signal.notify(topic)
+
+
+def _is_of(row: OutboxRow, press: ButtonPress) -> bool:
+    """Say whether a press comes from the chat that the message went to: ids of rows are easy to guess."""
+    return row.message.address.channel == press.channel and row.message.address.chat_id == press.chat_id

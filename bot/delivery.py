@@ -183,11 +183,11 @@ class Delivery:
             self._bus.ring(Topic.OUTBOUND)
 
     async def _look_into(self, row: OutboxRow, channel: Channel) -> None:
-        """Decide about a send that was cut short: found on the platform, or its part repeated or passed over."""
-        found = await channel.find_sent(row.message, row.id)
-        if found:
-            await self._outbox.settle(row.id, found)
-        elif found is None:
+        """Decide about a send that was cut short: its parts are found on the platform, repeated or passed over."""
+        found = await channel.find_sent(row)
+        if found is not None:
+            await self._outbox.retry(row.id, not_before_us=0, error="cut short", sent_ids=found)
+        else:
             again = _Progress(row, self._outbox)
             repeats = not again.is_second_try
             _log.warning("send was cut short, its outcome is unknown", repeats=repeats)
@@ -198,8 +198,6 @@ class Delivery:
                 uncertain=repeats,  # a part that is passed over is counted when the row is settled
                 sent_ids=[*again.sent_ids, _TRIED if repeats else _UNKNOWN],
             )
-        else:
-            await self._outbox.retry(row.id, not_before_us=0, error="did not arrive")
         self._bus.ring(Topic.OUTBOUND)
 
     async def _failed(self, row: OutboxRow, exc: ChannelError) -> None:

@@ -109,6 +109,7 @@ class Quote:
     author: str  # "bot", "sender" or "other": roles, since names are chosen by the people who bear them
     text: str
     is_fragment: bool = False
+    name: str = ""  # the author's shown name, where several people speak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,7 @@ class InboundMessage:
     origin: Origin = Origin.USER
     attachments: tuple[Attachment, ...] = ()
     quote: Quote | None = None
+    earlier: tuple[Quote, ...] = ()  # of its thread, from before the bot was there; not kept in the inbox
     sent_us: int | None = None
     lane: str = ""  # empty: the address's own lane
     reply_to: str = ""  # the platform message an answer should reply to; empty: none
@@ -139,10 +141,44 @@ class InboundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
-    """A button under a message; pressing it sends `data` back as if the person had typed it."""
+    """A button under a message; pressing it counts as if the person had typed `data`, which stays on our side."""
 
     label: str
     data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ButtonPress:
+    """Somebody pressed button `index` (from 0, row by row) under the message that went out as `outbox_id`.
+
+    `press_id` is the platform's id of this press. The thread is that of the message, whatever the platform says.
+    """
+
+    channel: str
+    chat_id: str
+    message_id: str
+    outbox_id: int
+    index: int
+    press_id: str
+    sender_id: str
+    sender_name: str = ""
+    account: str = ""
+    chat_type: ChatType = ChatType.PRIVATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """Somebody put an emoji to a message of the bot. `stamp` tells apart two of the same, one after the other."""
+
+    channel: str
+    chat_id: str
+    message_id: str
+    emoji: str
+    sender_id: str
+    stamp: str
+    sender_name: str = ""
+    account: str = ""
+    chat_type: ChatType = ChatType.PRIVATE
 
 
 class OutboundKind(StrEnum):

@@ -28,6 +28,18 @@ class Acceptance(StrEnum):
     UPDATED = "updated"  # an edit replaced the text of a message that still waits
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressOutcome:
+    """What became of a button press. `label` is that of the button that counts, '' where there is none.
+
+    ACCEPTED: this press counts. DUPLICATE: the message was answered before, by the button `label`. REFUSED: the
+    person may not speak here, or there is no such button any more.
+    """
+
+    acceptance: Acceptance
+    label: str = ""
+
+
 class TurnState(StrEnum):
     """How a turn stands."""
 

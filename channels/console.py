@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.clock import Clock
 from bot.errors import ChannelError, SendRejected, SendUncertain
-from bot.interfaces import Channel, ChannelContext, ChannelState, Intake, SendProgress
+from bot.interfaces import Channel, ChannelContext, ChannelState, Draft, Intake, SendProgress
 from bot.messages import Address, InboundMessage, OutboundMessage, new_id
 from bot.records import Acceptance
 
@@ -146,9 +146,9 @@ class ConsoleChannel(Channel):
         """See `Channel.typing`."""
         self._push({"event": "typing"})
 
-    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:  # noqa: ARG002
+    async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`; a terminal replaces its own draft and needs no id."""
-        self._push({"event": "draft", "text": text})
+        self._push({"event": "draft", "text": draft.text})
         return ""
 
     def turn_ended(self, message_ids: Sequence[str], *, replied: bool) -> None:

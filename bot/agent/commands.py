@@ -8,14 +8,14 @@ Texts that begin with a slash but name no command are left to the model only if 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agent.models import ModelShelf
 from bot.clock import Clock
 from bot.errors import ScheduleError
-from bot.interfaces import Signal, Store, Topic, TurnControl, Unit
+from bot.interfaces import MenuCommand, Signal, Store, Topic, TurnControl, Unit
 from bot.jobs import JobDesk, find_job, list_jobs, may_change
 from bot.messages import Role
 from bot.records import CallResult, GoalState, Turn
@@ -25,6 +25,7 @@ from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
 _IMMEDIATE = frozenset({"stop", "status"})
+_FIRST_IN_HELP = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
 _CALL_ID = "command"
 
 
@@ -104,6 +105,11 @@ class Commands:
             **self._of_groups,
         }
 
+    def menu(self, language: str) -> Sequence[MenuCommand]:
+        """Return the commands that everybody may use, in the order of /help."""
+        names = dict.fromkeys((*_FIRST_IN_HELP, *self._of_groups))
+        return tuple(MenuCommand(name=name, description=say(language, f"help.{name}")) for name in names)
+
     def knows(self, text: str) -> bool:
         """Say whether a text is ours to answer: a command, known or not."""
         return parse_command(text) is not None
@@ -138,11 +144,10 @@ class Commands:
         return CommandResult(text="\n".join(lines) or say(language, "nothing_to_stop"))
 
     async def _help(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
-        names: tuple[str, ...] = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
-        names = tuple(dict.fromkeys((*names, *self._of_groups)))
+        menu = list(self.menu(request.language))
         if request.role is Role.OWNER:
-            names = (*names, "restart")
-        lines = "\n".join(f"/{name} — {say(request.language, f'help.{name}')}" for name in names)
+            menu.append(MenuCommand(name="restart", description=say(request.language, "help.restart")))
+        lines = "\n".join(f"/{item.name} — {item.description}" for item in menu)
         return CommandResult(text=say(request.language, "help", commands=lines))
 
     async def _remind(self, turn: Turn, request: RequestContext, arguments: str) -> CommandResult:

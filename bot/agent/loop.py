@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.access.policy import AccessPolicy
+from bot.agent.arrivals import Arrivals
 from bot.agent.circumstances import Circumstances
 from bot.agent.commands import Commands
 from bot.agent.consolidation import Consolidator
@@ -29,7 +30,7 @@ from bot.agent.voice import Voice
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
 from bot.config import LimitsSection
-from bot.errors import ChannelError, StaleLease, StoreError, StoreUnavailable
+from bot.errors import StaleLease, StoreError, StoreUnavailable
 from bot.faults import fault_point
 from bot.interfaces import Channel, Store, Topic
 from bot.log import bind, get_logger
@@ -113,6 +114,7 @@ class AgentLoop:
         self._voice = voice
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
+        self._arrivals = Arrivals(channels, store.outbox)
         self._settings = settings
         self._idle_sessions = idle_sessions
         self._on_end = on_end
@@ -312,7 +314,9 @@ class AgentLoop:
         limits = self._settings.limits
         model = self._model_of(turn)
         window = await self._store.history.window(turn.session_id, limit_tokens=model.limits.tail_tokens)
-        turn = replace(turn, messages=tuple([await self._completed(item) for item in turn.messages]))
+        begins = not window.rows
+        messages = [await self._arrivals.completed(item, begins=begins) for item in turn.messages]
+        turn = replace(turn, messages=tuple(messages))
         turn = await self._listener.heard(turn, request)
         prompt = await self._builder.for_turn(request, window.past, window_tokens=model.limits.context_window_tokens)
         fresh = [] if turn.has_rows else self._user_rows(turn, request, prompt)
@@ -341,29 +345,6 @@ class AgentLoop:
     ) -> Message:
         now_us = self._clock.now_us()
         return user_row(item, request, now_us=now_us, late=late, skills=prompt.skills, shared=prompt.shared)
-
-    async def _completed(self, item: QueuedMessage) -> QueuedMessage:
-        """Return the message with its files on disk, and with the job whose reminder it answers."""
-        item = await self._fetched(item)
-        message, quote = item.message, item.message.quote
-        if quote is None or quote.author != "bot":
-            return item
-        job_id = await self._store.outbox.job_of(message.address, quote.message_id)
-        return replace(item, message=replace(message, meta={**message.meta, "quoted_job": job_id})) if job_id else item
-
-    async def _fetched(self, item: QueuedMessage) -> QueuedMessage:
-        """Return the message with its files on disk, as far as the channel can fetch them."""
-        message = item.message
-        channel = self._channels.get(message.address.channel)
-        if channel is None or not any(attachment.ref for attachment in message.attachments):
-            return item
-        files = []
-        for attachment in message.attachments:
-            try:
-                files.append(await channel.fetch(attachment, message.address) if attachment.ref else attachment)
-            except ChannelError as exc:
-                files.append(replace(attachment, error=str(exc)))
-        return replace(item, message=replace(message, attachments=tuple(files)))
 
     async def _finish(self, turn: Turn, ending: Ending) -> None:
         """End the turn. Once begun this is carried through: a cancellation takes effect after it."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from bot.errors import DutifulError
-from bot.interfaces import Channel, ChannelState, Turns
+from bot.interfaces import Channel, ChannelState, Draft, Turns
 from bot.log import get_logger
 from bot.messages import Origin
 from bot.records import Turn
@@ -75,13 +75,23 @@ class Presence:
                     _log.debug("typing not shown", error=str(exc))
             await asyncio.sleep(TYPING_EVERY_S)
 
+    def _next_draft(self) -> Draft:
+        turn = self._turn
+        return Draft(
+            address=turn.address,
+            text=self._text,
+            draft_id=self.draft_id,
+            reply_to=turn.messages[0].message.reply_to,
+            key=f"turn-{turn.id}",
+        )
+
     async def _draft(self, channel: Channel) -> None:
         assert channel.draft_interval_s is not None
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                draft_id = await channel.show_draft(self._turn.address, self._text, self.draft_id)
+                draft_id = await channel.show_draft(self._next_draft())
                 if draft_id and draft_id != self.draft_id:
                     self.draft_id = draft_id
                     await self._turns.save_draft(self._turn, draft_id)

@@ -7,7 +7,17 @@ together on the roof only. Verbs that write are atomic: they return after the co
 
 from __future__ import annotations
 
-from bot.interfaces.channel import Channel, ChannelContext, ChannelState, Intake, SendProgress, Signal, Topic
+from bot.interfaces.channel import (
+    Channel,
+    ChannelContext,
+    ChannelState,
+    Draft,
+    Intake,
+    MenuCommand,
+    SendProgress,
+    Signal,
+    Topic,
+)
 from bot.interfaces.conversations import History, HistorySearch, Memory, Sessions, Summaries
 from bot.interfaces.provider import ModelReply, ModelRequest, Provider, Recording, Speaker, Transcriber, TurnControl
 from bot.interfaces.store import (
@@ -32,6 +42,7 @@ __all__ = [
     "ChannelContext",
     "ChannelState",
     "Cursors",
+    "Draft",
     "FiringComposer",
     "Goals",
     "History",
@@ -40,6 +51,7 @@ __all__ = [
     "Intake",
     "Jobs",
     "Memory",
+    "MenuCommand",
     "ModelReply",
     "ModelRequest",
     "Outbox",

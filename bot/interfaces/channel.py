@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -15,12 +15,13 @@ from bot.interfaces.store import Cursors
 from bot.messages import (
     Address,
     Attachment,
+    ButtonPress,
     InboundMessage,
     OutboundMessage,
+    Quote,
+    Reaction,
 )
-from bot.records import (
-    Acceptance,
-)
+from bot.records import Acceptance, OutboxRow, PressOutcome
 
 
 class Topic(StrEnum):
@@ -59,6 +60,18 @@ class Intake(Protocol):
     async def publish_edit(self, message: InboundMessage) -> Acceptance:
         """Replace the text of a message that still waits; an edit of a handled one is ignored."""
 
+    async def publish_press(self, press: ButtonPress) -> PressOutcome:
+        """Commit the press of a button under one of our messages: what it says is looked up, never taken from outside.
+
+        The first press of a message counts. Only after this returned may the platform be told.
+        """
+
+    async def publish_reaction(self, reaction: Reaction) -> Acceptance:
+        """Commit a reaction to one of our messages; one to anything else is refused."""
+
+    async def note_zone(self, channel: str, user_id: str, zone: str) -> None:
+        """Keep the time zone that a person's profile on the platform names; what they chose themselves wins."""
+
     async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
         """Keep an update that could not be parsed."""
 
@@ -73,8 +86,19 @@ class Intake(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MenuCommand:
+    """A slash command for a platform's menu: its name without the slash, and one line about it."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelContext:
-    """What a channel is built from. `section` is an instance of the channel's own `config_cls`."""
+    """What a channel is built from. `section` is an instance of the channel's own `config_cls`.
+
+    `menu` gives the slash commands once the channel runs; they are not known before.
+    """
 
     section: BaseModel
     intake: Intake
@@ -82,6 +106,23 @@ class ChannelContext:
     clock: Clock
     workspace: str
     bot_name: str = "Dutiful"
+    language: str = "en"  # of the channel's own few words
+    menu: Callable[[], Sequence[MenuCommand]] = field(default=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The unfinished text of a turn, to be shown as one message that is edited as it grows.
+
+    `draft_id` is the platform's id of that message, empty for the first time. `key` is the same for all drafts of
+    a turn and of no other: where a platform can tell a repeated send by such a mark, it shall.
+    """
+
+    address: Address
+    text: str
+    draft_id: str = ""
+    reply_to: str = ""
+    key: str = ""
 
 
 class SendProgress(Protocol):
@@ -140,12 +181,12 @@ class Channel(ABC):
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
 
-    async def find_sent(
-        self,
-        message: OutboundMessage,  # noqa: ARG002 - part of the seam
-        outbox_id: int,  # noqa: ARG002 - part of the seam
-    ) -> tuple[str, ...] | None:
-        """Look up whether an uncertain send arrived: its ids, () when surely not, None when unknowable."""
+    async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:  # noqa: ARG002 - part of the seam
+        """Look up which parts of a send with an unknown outcome arrived.
+
+        Returns the platform ids of the parts that are out, from the first one on: all, some, or () when the
+        next one can be sent without doubling anything. None when that cannot be known.
+        """
         return None
 
     async def typing(self, address: Address) -> None:
@@ -155,9 +196,24 @@ class Channel(ABC):
         """Download an inbound file to the chat's folder; returns it with `path`, or with `error` set."""
         return replace(attachment, error="this channel cannot fetch files")
 
-    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:  # noqa: ARG002 - the seam
-        """Show unfinished text, editing `draft_id` if given; returns the draft's id. Best effort."""
-        return draft_id
+    async def earlier(self, message: InboundMessage) -> tuple[Quote, ...]:  # noqa: ARG002 - part of the seam
+        """Return what was said in the message's thread before it, oldest first; asked when a conversation begins."""
+        return ()
+
+    async def seen(self, address: Address, message_id: str) -> None:
+        """Mark a message as seen by the bot, where the platform has such a mark; best effort."""
+
+    async def show_draft(self, draft: Draft) -> str:
+        """Show unfinished text and return the id of the message it stands in.
+
+        Raises:
+            RateLimited: nothing may be shown in this chat for `retry_after_s`.
+            ChannelError: it was not shown; the next one may be.
+        """
+        return draft.draft_id
+
+    async def drop_draft(self, address: Address, draft_id: str) -> None:
+        """Remove a draft that no final text will replace; best effort."""
 
     def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
         """Return where one person can be written to in private, if the id alone tells."""

@@ -29,6 +29,7 @@ from bot.records import (
     NewJob,
     OutboxRow,
     Person,
+    PressOutcome,
     QueuedMessage,
     StoreStatus,
     Subagent,
@@ -43,6 +44,9 @@ class Inbox(Protocol):
 
     async def accept(self, message: InboundMessage) -> Acceptance:
         """Commit a message durably (power loss included). Raises `QueueFull` at the limit of waiting rows."""
+
+    async def accept_press(self, message: InboundMessage, outbox_id: int, index: int) -> PressOutcome:
+        """Commit what button `index` of a sent message says, unless one of its buttons was pressed before."""
 
     async def accept_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
         """Keep an update nobody could parse as a dead letter. Idempotent by `update_id`."""
@@ -186,6 +190,12 @@ class Outbox(Protocol):
     async def job_of(self, address: Address, platform_id: str) -> str:
         """Return the id of the job whose reminder was sent as this platform message, or ''."""
 
+    async def get(self, outbox_id: int) -> OutboxRow | None:
+        """Return a message by its id, None when there is none (any more)."""
+
+    async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
+        """Return the message of a chat of which a part has this platform id; of the newest thousand of the chat."""
+
 
 class FiringComposer(Protocol):
     """Writes the messages of a firing; called on the writer's thread, must be pure."""
@@ -317,6 +327,9 @@ class People(Protocol):
     async def save(self, person: Person) -> None:
         """Write a person's settings."""
 
+    async def note_zone(self, channel: str, user_id: str, zone: str) -> None:
+        """Keep the zone of a person's profile; it counts until they choose one themselves."""
+
 
 class Cursors(Protocol):
     """Named positions in platform streams, such as Telegram's update offset."""
@@ -326,6 +339,12 @@ class Cursors(Protocol):
 
     async def set(self, name: str, value: str) -> None:
         """Commit a cursor."""
+
+    async def starting_with(self, prefix: str) -> dict[str, str]:
+        """Return all cursors whose names begin so, by name."""
+
+    async def remove(self, name: str) -> None:
+        """Forget a cursor; nothing happens where there is none."""
 
 
 class Subagents(Protocol):

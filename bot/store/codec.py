@@ -71,7 +71,7 @@ def inbound_body(message: InboundMessage) -> str:
         body["attachments"] = [_attachment(item) for item in message.attachments]
     if message.quote is not None:
         quote = message.quote
-        body["quote"] = [quote.message_id, quote.author, clean_text(quote.text), quote.is_fragment]
+        body["quote"] = [quote.message_id, quote.author, clean_text(quote.text), quote.is_fragment]  # no name: a role
     if message.sent_us is not None:
         body["sent_us"] = message.sent_us
     if message.reply_to:
@@ -136,6 +136,15 @@ def outbound_body(message: OutboundMessage) -> str:
     return dumps(body)
 
 
+def buttons_of(raw: str) -> tuple[tuple[Button, ...], ...]:
+    """Return the rows of buttons of an outbox row's body."""
+    return _buttons(orjson.loads(raw))
+
+
+def _buttons(body: dict[str, Any]) -> tuple[tuple[Button, ...], ...]:
+    return tuple(tuple(Button(label=label, data=data) for label, data in line) for line in body.get("buttons", ()))
+
+
 def outbox_row(row: Row) -> OutboxRow:
     """Return the record of a row of OUTBOX_COLUMNS."""
     (
@@ -164,9 +173,7 @@ def outbox_row(row: Row) -> OutboxRow:
         answers=body.get("answers", ""),
         draft_id=body.get("draft_id", ""),
         job_id=job_id or "",
-        buttons=tuple(
-            tuple(Button(label=label, data=data) for label, data in line) for line in body.get("buttons", ())
-        ),
+        buttons=_buttons(body),
         attachments=tuple(Attachment(**item) for item in body.get("attachments", ())),
     )
     return OutboxRow(

@@ -7,8 +7,8 @@ import sqlite3
 from bot.clock import Clock
 from bot.errors import QueueFull
 from bot.messages import Address, InboundMessage, Origin, clean_text
-from bot.records import Acceptance
-from bot.store.codec import inbound_body
+from bot.records import Acceptance, PressOutcome
+from bot.store.codec import buttons_of, inbound_body
 from bot.store.database import Database
 
 
@@ -58,18 +58,32 @@ class SqlInbox:
 
     async def accept(self, message: InboundMessage) -> Acceptance:
         """See `Inbox.accept`."""
+        return await self._database.write(lambda conn: self._insert(conn, message), durable=True)
 
-        def work(conn: sqlite3.Connection) -> Acceptance:
-            fresh = insert_inbound(conn, message, now_us=self._clock.now_us())
-            if not fresh:
-                return Acceptance.DUPLICATE
-            if message.origin is Origin.USER:
-                waiting = conn.execute("SELECT count(*) FROM inbox WHERE state = 'queued'").fetchone()[0]
-                if waiting > self._max_waiting:
-                    raise QueueFull(f"{self._max_waiting} messages wait already")
-            return Acceptance.ACCEPTED
+    async def accept_press(self, message: InboundMessage, outbox_id: int, index: int) -> PressOutcome:
+        """See `Inbox.accept_press`."""
+
+        def work(conn: sqlite3.Connection) -> PressOutcome:
+            row = conn.execute("SELECT pressed, body FROM outbox WHERE id = ?", (outbox_id,)).fetchone()
+            labels = [] if row is None else [button.label for line in buttons_of(row[1]) for button in line]
+            if not 0 <= index < len(labels):
+                return PressOutcome(acceptance=Acceptance.REFUSED)
+            if (pressed := row[0]) is not None:
+                return PressOutcome(acceptance=Acceptance.DUPLICATE, label=labels[pressed])
+            conn.execute("UPDATE outbox SET pressed = ? WHERE id = ?", (index, outbox_id))
+            return PressOutcome(acceptance=self._insert(conn, message), label=labels[index])
 
         return await self._database.write(work, durable=True)
+
+    def _insert(self, conn: sqlite3.Connection, message: InboundMessage) -> Acceptance:
+        fresh = insert_inbound(conn, message, now_us=self._clock.now_us())
+        if not fresh:
+            return Acceptance.DUPLICATE
+        if message.origin is Origin.USER:
+            waiting = conn.execute("SELECT count(*) FROM inbox WHERE state = 'queued'").fetchone()[0]
+            if waiting > self._max_waiting:
+                raise QueueFull(f"{self._max_waiting} messages wait already")
+        return Acceptance.ACCEPTED
 
     async def accept_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
         """See `Inbox.accept_unparsed`."""

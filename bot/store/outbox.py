@@ -210,8 +210,26 @@ class SqlOutbox:
 
         return await self._database.read(work)
 
+    async def get(self, outbox_id: int) -> OutboxRow | None:
+        """See `Outbox.get`."""
+        sql = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = ?"  # noqa: S608 - a constant
+        return await self._database.read(lambda conn: _one(conn.execute(sql, (outbox_id,))))
+
+    async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
+        """See `Outbox.sent_as`."""
+        sql = (
+            f"SELECT {OUTBOX_COLUMNS} FROM (SELECT * FROM outbox WHERE channel = ? AND chat_id = ?"  # noqa: S608
+            " ORDER BY id DESC LIMIT 1000) WHERE EXISTS (SELECT 1 FROM json_each(sent_ids) WHERE value = ?) LIMIT 1"
+        )
+        return await self._database.read(lambda conn: _one(conn.execute(sql, (channel, chat_id, platform_id))))
+
     async def _update(self, sql: str, values: tuple[object, ...]) -> None:
         await self._database.write(lambda conn: conn.execute(sql, values).close())
+
+
+def _one(rows: sqlite3.Cursor) -> OutboxRow | None:
+    row = rows.fetchone()
+    return None if row is None else outbox_row(row)
 
 
 def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:

@@ -38,6 +38,16 @@ class SqlPeople:
             durable=True,
         )
 
+    async def note_zone(self, channel: str, user_id: str, zone: str) -> None:
+        """See `People.note_zone`."""
+        await self._database.write(
+            lambda conn: conn.execute(
+                "INSERT INTO people (channel, user_id, zone, platform_zone) VALUES (?,?,'',?)"
+                " ON CONFLICT DO UPDATE SET platform_zone = excluded.platform_zone",
+                (channel, user_id, zone),
+            ).close()
+        )
+
 
 class SqlCursors:
     """See `bot.interfaces.Cursors`."""
@@ -67,3 +77,17 @@ class SqlCursors:
                 (name, value, now),
             ).close()
         )
+
+    async def starting_with(self, prefix: str) -> dict[str, str]:
+        """See `Cursors.starting_with`."""
+        return await self._database.read(
+            lambda conn: dict(
+                conn.execute(
+                    "SELECT name, value FROM cursors WHERE substr(name, 1, ?) = ? ORDER BY name", (len(prefix), prefix)
+                ).fetchall()
+            )
+        )
+
+    async def remove(self, name: str) -> None:
+        """See `Cursors.remove`."""
+        await self._database.write(lambda conn: conn.execute("DELETE FROM cursors WHERE name = ?", (name,)).close())

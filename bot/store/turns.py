@@ -309,7 +309,8 @@ def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str
 def _settings_of(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, bool]:
     """Return the sender's time zone, and whether they share what is remembered of them."""
     row: Row | None = conn.execute(
-        "SELECT zone, shares_memory FROM people WHERE channel = ? AND user_id = ?",
+        "SELECT CASE zone WHEN '' THEN platform_zone ELSE zone END, shares_memory FROM people"
+        " WHERE channel = ? AND user_id = ?",
         (item.message.address.channel, item.message.sender_id),
     ).fetchone()
     return ("", False) if row is None else (str(row[0]), bool(row[1]))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.errors import ChannelAuthError, ChannelError, SendRejected
-from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
+from bot.errors import ChannelError, SendRejected
+from bot.interfaces import ChannelContext, ChannelState, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
+from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import BotIdentity
-from channels.telegram.polling import Backoff, Poller, remove_webhook
+from channels.telegram.polling import Poller, remove_webhook
 from channels.telegram.updates import CHANNEL
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
 _log = get_logger(__name__)
 
 
-class TelegramChannel(Channel):
+class TelegramChannel(SupervisedChannel):
     """One bot on Telegram. Receives by long polling, so it needs no public address."""
 
     name: ClassVar[str] = CHANNEL
@@ -33,6 +34,7 @@ class TelegramChannel(Channel):
     )
 
     def __init__(self, context: ChannelContext, section: TelegramConfig, timing: Timing) -> None:
+        super().__init__(context.clock, retry_base_s=timing.retry_base_s, retry_cap_s=timing.retry_cap_s)
         self._context = context
         self._section = section
         self._timing = timing
@@ -40,8 +42,6 @@ class TelegramChannel(Channel):
         self._opening = asyncio.Lock()
         self._closed = False
         self._poller: Poller | None = None
-        self.state = ChannelState.STARTING
-        self.problem = ""
 
     @classmethod
     def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
@@ -51,35 +51,8 @@ class TelegramChannel(Channel):
             raise TypeError(f"the section of {cls.name} is a {type(section).__name__}")
         return cls(context, section, timing or Timing())
 
-    async def run(self) -> None:
-        """See `Channel.run`."""
-        failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
-        while True:
-            started_s = self._context.clock.monotonic_s()
-            try:
-                await self._serve()
-            except ChannelAuthError as exc:
-                self._report(ChannelState.FAILED, str(exc))
-                raise
-            except ChannelError as exc:
-                wait_s = max(self._wait_s(failures, started_s), exc.retry_after_s or 0.0)
-                self._report(ChannelState.OFFLINE, str(exc))
-                _log.warning("telegram not reachable", error=str(exc), retry_in_s=round(wait_s, 2))
-                await asyncio.sleep(wait_s)
-            except Exception as exc:  # noqa: BLE001  # the channel's supervisor: one fault must not end receiving for good
-                wait_s = self._wait_s(failures, started_s)
-                self._report(ChannelState.OFFLINE, f"internal error: {type(exc).__name__}")
-                _log.exception("telegram receiving failed", retry_in_s=round(wait_s, 2))
-                await asyncio.sleep(wait_s)
-
-    def _wait_s(self, failures: Backoff, started_s: float) -> float:
-        """Return how long to wait now; what went well for a while starts over with short waits."""
-        if self._context.clock.monotonic_s() - started_s > self._timing.retry_cap_s:
-            failures.reset()
-        return failures.next_s()
-
-    async def _serve(self) -> None:
-        """Connect and receive; ends only by an error."""
+    async def serve(self) -> None:
+        """See `SupervisedChannel.serve`."""
         api, _ = await self._open()
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
         identity = _identity(me)
@@ -88,17 +61,17 @@ class TelegramChannel(Channel):
         except SendRejected as exc:
             # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
             _log.info("webhooks not looked at", error=str(exc))
-        self._report(ChannelState.READY, "")
+        self.report(ChannelState.READY, "")
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
         self._poller = Poller(
             api=api,
             me=identity,
-            policy=self._section.group_policy,
+            policies=self._section.group_policy,
             intake=self._context.intake,
             cursors=self._context.cursors,
             clock=self._context.clock,
             timing=self._timing,
-            report=self._report,
+            report=self.report,
         )
         await self._poller.run()
 
@@ -158,12 +131,6 @@ class TelegramChannel(Channel):
             self._closed = True
             if self._parts is not None:
                 await self._parts[0].close()
-
-    def _report(self, state: ChannelState, problem: str) -> None:
-        if state is not self.state:
-            _log.info("telegram state", state=str(state), problem=problem)
-        self.problem = problem  # before the state, whose change is announced
-        self.state = state
 
 
 def _identity(me: Any) -> BotIdentity:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from bot.config import SecretText, Section
-
-
-class GroupPolicy(StrEnum):
-    """Which messages of a group the bot answers."""
-
-    MENTION = "mention"  # those that mention it, use a command with its name, or reply to it
-    ALL = "all"  # every message it is shown
-    OFF = "off"  # none
+from bot.config import SecretText
+from channels.config import ChannelSection, allow_list
 
 
 def _user_id(value: Any) -> Any:
@@ -30,17 +22,6 @@ def _user_id(value: Any) -> Any:
     return text
 
 
-def _allowed(value: Any) -> Any:
-    """Refuse what is neither a list nor "*" in words that say how it is written."""
-    if value == "*":
-        return value
-    if not isinstance(value, list):
-        raise ValueError('must be a list of ids such as [111], or "*" for everybody')  # noqa: TRY004  # as above
-    if "*" in value:
-        raise ValueError('write allow_from = "*", without brackets, to let everybody in')
-    return value
-
-
 def _token(value: SecretStr) -> SecretStr:
     """Refuse what cannot be a token; it stands in the path of every request."""
     if any(char.isspace() for char in value.get_secret_value()):
@@ -48,17 +29,14 @@ def _token(value: SecretStr) -> SecretStr:
     return value
 
 
-class TelegramConfig(Section):
+class TelegramConfig(ChannelSection):
     """`[channels.telegram]`."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)
 
     token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")
-    allow_from: Annotated[list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"], BeforeValidator(_allowed)] = (
-        Field(default=[])
+    allow_from: Annotated[list[Annotated[str, BeforeValidator(_user_id)]] | Literal["*"], allow_list("111")] = Field(
+        default=[]
     )
-    group_policy: GroupPolicy = Field(default=GroupPolicy.MENTION, strict=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from asyncio import TaskGroup
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from bot.clock import US_PER_S, Clock
@@ -23,7 +22,9 @@ from bot.faults import fault_point
 from bot.interfaces import ChannelState, Cursors, Intake
 from bot.log import get_logger
 from bot.messages import Address, InboundMessage
-from channels.telegram.config import GroupPolicy, Timing
+from channels.config import GroupPolicies
+from channels.supervision import Backoff
+from channels.telegram.config import Timing
 from channels.telegram.content import BotIdentity
 from channels.telegram.errors import PollConflict
 from channels.telegram.updates import (
@@ -58,29 +59,9 @@ _RAW_LIMIT = 100_000  # characters kept of an update nobody could read
 # What the SDK and the reading of its objects stumble over when an update has an unexpected shape.
 _UNREADABLE = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError, RecursionError)
 
-_random = SystemRandom()
 _log = get_logger(__name__)
 
 Report = Callable[[ChannelState, str], None]
-
-
-class Backoff:
-    """Growing waits with jitter, so that many clients do not come back in step."""
-
-    def __init__(self, base_s: float, cap_s: float) -> None:
-        self._base_s = base_s
-        self._cap_s = cap_s
-        self.failures = 0
-
-    def reset(self) -> None:
-        """Start over after a success."""
-        self.failures = 0
-
-    def next_s(self) -> float:
-        """Return how long to wait after one more failure: half fixed, half chance, at most the cap."""
-        span = min(self._cap_s, self._base_s * 2.0 ** min(self.failures, 30))
-        self.failures += 1
-        return _random.uniform(span / 2, span)
 
 
 @dataclass(slots=True)
@@ -111,7 +92,7 @@ class Poller:
         *,
         api: BotApi,
         me: BotIdentity,
-        policy: GroupPolicy,
+        policies: GroupPolicies,
         intake: Intake,
         cursors: Cursors,
         clock: Clock,
@@ -120,7 +101,7 @@ class Poller:
     ) -> None:
         self._api = api
         self._me = me
-        self._policy = policy
+        self._policies = policies
         self._intake = intake
         self._cursors = cursors
         self._clock = clock
@@ -249,7 +230,7 @@ class Poller:
         try:
             if not isinstance(update_id, int) or isinstance(update_id, bool):
                 raise TypeError("no update_id")
-            event = read_update(self._api.parse_update(raw), self._me, self._policy)
+            event = read_update(self._api.parse_update(raw), self._me, self._policies)
         except _UNREADABLE as exc:
             await self._keep_unreadable(raw, update_id, exc)
         else:

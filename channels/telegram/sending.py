@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from bot.errors import ChannelError, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, Button, OutboundMessage
+from channels.files import read_outbound
 from channels.telegram.config import Timing
 from channels.telegram.rendering import CAPTION_LIMIT, TextPart, render
 from channels.text import utf16_length
@@ -176,7 +176,7 @@ class _Delivery:
         return True
 
     async def _send_file(self, file: Attachment, caption: TextPart | None, params: dict[str, Any]) -> str:
-        content = await asyncio.to_thread(_read, file)
+        content = await asyncio.to_thread(read_outbound, file, limit_bytes=UPLOAD_BYTES)
         name = file.name or Path(file.path).name
         if caption is not None:
             entities = list(caption.entities) or None
@@ -215,24 +215,6 @@ class _Delivery:
             bare = {key: value for key, value in params.items() if key != "message_thread_id"}
             sent = await self._api.call(method, bare, timeout_s=timeout_s)
         return str(sent["message_id"]) if isinstance(sent, dict) and "message_id" in sent else UNKNOWN_ID
-
-
-def _read(file: Attachment) -> bytes:
-    """Return a file's content.
-
-    Raises:
-        SendRejected: it cannot be read or is too large for the platform.
-    """
-    shown = file.name or os.path.basename(file.path)  # noqa: PTH119  # only the name may be told
-    try:
-        size = os.stat(file.path).st_size  # noqa: PTH116  # sizes first: the file may not fit into memory
-        if size > UPLOAD_BYTES:
-            raise SendRejected(f"{shown} has {size / 1e6:.0f} MB, a bot may send up to 50")
-        if size == 0:
-            raise SendRejected(f"{shown} is empty; the platform takes no empty files")
-        return Path(file.path).read_bytes()
-    except OSError as exc:
-        raise SendRejected(f"{shown} cannot be read: {exc.strerror}") from exc
 
 
 def _mentions(exc: SendRejected, marks: Sequence[str]) -> bool:

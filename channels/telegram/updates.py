@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.clock import to_us
 from bot.messages import Address, ChatType, InboundMessage, clean_text
-from channels.telegram.config import GroupPolicy
+from channels.config import GroupPolicies, GroupPolicy
 from channels.telegram.content import (
     BotIdentity,
     Span,
@@ -71,17 +71,17 @@ class Reopened:
 Event = Received | Edited | Migrated | Closed | Reopened
 
 
-def read_update(update: Update, me: BotIdentity, policy: GroupPolicy) -> Event | None:
+def read_update(update: Update, me: BotIdentity, policies: GroupPolicies) -> Event | None:
     """Return what an update asks for, None when it is nothing to us.
 
     Who may speak is not decided here; which messages of a group are meant for the bot is.
     """
     if update.message is not None:
-        return _read_message(update.message, me, policy)
+        return _read_message(update.message, me, policies.of(str(update.message.chat.id)))
     if update.edited_message is not None:
-        return _read_edit(update.edited_message, me, policy)
+        return _read_edit(update.edited_message, me, policies.of(str(update.edited_message.chat.id)))
     if update.callback_query is not None:
-        return _read_press(update.callback_query, me, policy)
+        return _read_press(update.callback_query, me, policies)
     if update.my_chat_member is not None:
         return _read_membership(update.my_chat_member)
     return None
@@ -111,12 +111,12 @@ def _read_edit(message: Message, me: BotIdentity, policy: GroupPolicy) -> Event 
     return None if built is None else Edited(message=built)
 
 
-def _read_press(query: CallbackQuery, me: BotIdentity, policy: GroupPolicy) -> Event | None:
+def _read_press(query: CallbackQuery, me: BotIdentity, policies: GroupPolicies) -> Event | None:
     under = query.message
     if under is None or not query.data:
         return None
     chat_type = _chat_type(under.chat)
-    if chat_type is ChatType.GROUP and policy is GroupPolicy.OFF:
+    if chat_type is ChatType.GROUP and policies.of(str(under.chat.id)) is GroupPolicy.OFF:
         return None
     # A message too old to be shown to us has no topic either.
     thread_id = _thread_id(under) if under.is_accessible else None  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.errors import ChannelError, SendUncertain
-from bot.interfaces import ChannelState
+from bot.interfaces import ChannelState, Draft
 from bot.messages import Attachment, Button, OutboundKind, OutboundMessage
 from channels.console import ADDRESS, ConsoleChannel, Event, Terminal
 from tests.support.recording_intake import RecordingIntake, RecordingProgress
@@ -93,7 +93,7 @@ async def test_files_buttons_and_kind_come_with_the_message(console: ConsoleChan
 async def test_drafts_typing_and_ends_of_turns_are_events_in_order(console: ConsoleChannel) -> None:
     terminal = console.attach()
     await console.typing(ADDRESS)
-    assert await console.show_draft(ADDRESS, "so far", "") == ""
+    assert await console.show_draft(Draft(address=ADDRESS, text="so far")) == ""
     console.turn_ended(["line-1", "line-2"], replied=True)
     assert events_of(terminal) == [
         {"event": "typing"},
@@ -105,7 +105,7 @@ async def test_drafts_typing_and_ends_of_turns_are_events_in_order(console: Cons
 async def test_a_terminal_that_does_not_read_costs_bounded_memory(console: ConsoleChannel) -> None:
     terminal = console.attach()
     for number in range(5_000):
-        await console.show_draft(ADDRESS, str(number), "")
+        await console.show_draft(Draft(address=ADDRESS, text=str(number)))
     assert len(events_of(terminal)) == 1_000
 
 

@@ -9,14 +9,15 @@ from pydantic import ValidationError
 
 from bot.config import load_config
 from bot.parts import config_sections
+from channels.config import GroupPolicy
 from channels.telegram import TelegramChannel
-from channels.telegram.config import GroupPolicy, TelegramConfig
+from channels.telegram.config import TelegramConfig
 
 
 def test_defaults_let_nobody_in_and_answer_in_groups_when_mentioned() -> None:
     config = TelegramConfig.model_validate({"token": "1:x"})
     assert config.allow_from == []
-    assert config.group_policy is GroupPolicy.MENTION
+    assert config.group_policy.of("-1001") is GroupPolicy.MENTION
     assert config.api_url == "https://api.telegram.org"
 
 

@@ -28,6 +28,7 @@ from tests.platforms.bot_api_faults import (
     too_many_requests,
     upgraded,
 )
+from tests.support.outbox_rows import sending_row
 from tests.support.recording_intake import RecordingProgress
 
 
@@ -355,7 +356,7 @@ async def test_a_request_that_left_without_a_readable_answer_is_uncertain(
 
 
 async def test_whether_an_uncertain_send_arrived_cannot_be_known(harness: TelegramHarness) -> None:
-    assert await harness.channel.find_sent(OutboundMessage(address=PRIVATE, text="x"), 1) is None
+    assert await harness.channel.find_sent(sending_row(OutboundMessage(address=PRIVATE, text="x"))) is None
 
 
 async def test_the_token_is_in_no_error_and_no_log_line(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bot.messages import ChatType
+from channels.config import GroupPolicies
 from channels.telegram.api import BotApi
-from channels.telegram.config import GroupPolicy
 from channels.telegram.updates import Received, read_update
 from tests.support.telegram_updates import ME
 
@@ -20,7 +20,7 @@ WHOLE: Json = {"message_id": 1, "date": 1700000000, "chat": {"id": 5, "type": "p
 
 def read(update: Json) -> object:
     api = BotApi("123:ABC", "http://127.0.0.1:9")
-    return read_update(api.parse_update({"update_id": 1, **update}), ME, GroupPolicy.MENTION)
+    return read_update(api.parse_update({"update_id": 1, **update}), ME, GroupPolicies())
 
 
 def without(*keys: str, **changed: Any) -> Json:

@@ -11,7 +11,7 @@ from telegram import Update
 
 from bot.clock import to_us
 from bot.messages import Address, ChatType, InboundMessage
-from channels.telegram.config import GroupPolicy
+from channels.config import GroupPolicies, GroupPolicy
 from channels.telegram.updates import Closed, Edited, Migrated, Received, Reopened, read_update
 from tests.platforms.bot_api import BotApi
 from tests.support.telegram_updates import BOT, GROUP, ME, bot_says, group_says, platform, read, received
@@ -42,7 +42,7 @@ def test_a_private_message_is_taken_as_it_is(api: BotApi) -> None:
 def test_nul_characters_and_lone_surrogates_do_not_come_in(api: BotApi) -> None:
     raw = orjson.loads(api.updates._published[api.user_says(5, "text")])
     raw["message"]["text"] = "a\x00b\ud83dc"
-    event = read_update(Update.de_json(raw, BOT), ME, GroupPolicy.MENTION)
+    event = read_update(Update.de_json(raw, BOT), ME, GroupPolicies())
     assert isinstance(event, Received)
     assert event.message.text == "ab\ufffdc"
 

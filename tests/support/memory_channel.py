@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.interfaces import Channel, ChannelContext, ChannelState, SendProgress
+from bot.interfaces import Channel, ChannelContext, ChannelState, Draft, SendProgress
 from bot.messages import Address, Attachment, OutboundKind, OutboundMessage
+from bot.records import OutboxRow
 from tests.platforms.loopback import Bell
 
 
@@ -98,7 +99,7 @@ class MemoryChannel(Channel):
         self.bell.ring()
         return identity
 
-    async def find_sent(self, message: OutboundMessage, outbox_id: int) -> tuple[str, ...] | None:
+    async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:
         """See `Channel.find_sent`."""
         return self.found
 
@@ -113,11 +114,11 @@ class MemoryChannel(Channel):
             return replace(attachment, error="the file is gone")
         return replace(attachment, path=self.fetched[attachment.ref])
 
-    async def show_draft(self, address: Address, text: str, draft_id: str) -> str:
+    async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`."""
-        identity = draft_id or f"d{self._next_id}"
+        identity = draft.draft_id or f"d{self._next_id}"
         self._next_id += 1
-        self.drafts.append((identity, text))
+        self.drafts.append((identity, draft.text))
         self.bell.ring()
         return identity
 

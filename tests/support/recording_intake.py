@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from bot.clock import Clock
-from bot.messages import Address, InboundMessage
-from bot.records import Acceptance
+from bot.messages import Address, ButtonPress, InboundMessage, Reaction
+from bot.records import Acceptance, PressOutcome
 from tests.platforms.loopback import Bell
 
 T = TypeVar("T")
@@ -41,6 +41,10 @@ class RecordingIntake:
         self.closed: list[tuple[Address, str]] = []
         self.reopened: list[Address] = []
         self.refused_senders: set[str] = set()
+        self.button_labels: list[str] = []
+        self.presses: list[ButtonPress] = []
+        self.reactions: list[Reaction] = []
+        self.zones: dict[tuple[str, str], str] = {}
         self.failures: list[Exception] = []
         self.before_commit: Callable[[InboundMessage], None] = lambda message: None
 
@@ -65,6 +69,32 @@ class RecordingIntake:
             self.messages[found] = replace(self.messages[found], text=message.text)
         self.bell.ring()
         return Acceptance.UPDATED if found is not None else Acceptance.DUPLICATE
+
+    async def publish_press(self, press: ButtonPress) -> PressOutcome:
+        """See `Intake.publish_press`; `button_labels` are those of every message, the first press of each counts."""
+        self._fail()
+        if press.sender_id in self.refused_senders or press.index >= len(self.button_labels):
+            return PressOutcome(acceptance=Acceptance.REFUSED)
+        earlier = next((known for known in self.presses if known.outbox_id == press.outbox_id), None)
+        if earlier is not None:
+            return PressOutcome(acceptance=Acceptance.DUPLICATE, label=self.button_labels[earlier.index])
+        self.presses.append(press)
+        self.bell.ring()
+        return PressOutcome(acceptance=Acceptance.ACCEPTED, label=self.button_labels[press.index])
+
+    async def publish_reaction(self, reaction: Reaction) -> Acceptance:
+        """See `Intake.publish_reaction`."""
+        self._fail()
+        kept = reaction not in self.reactions
+        if kept:
+            self.reactions.append(reaction)
+        self.bell.ring()
+        return Acceptance.ACCEPTED if kept else Acceptance.DUPLICATE
+
+    async def note_zone(self, channel: str, user_id: str, zone: str) -> None:
+        """See `Intake.note_zone`."""
+        self.zones[channel, user_id] = zone
+        self.bell.ring()
 
     async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
         """See `Intake.publish_unparsed`."""
@@ -144,6 +174,14 @@ class MemoryCursors:
             raise self.failures.pop(0)
         self.values[name] = (value, self._clock.now_us())
         self.written.append(value)
+
+    async def starting_with(self, prefix: str) -> dict[str, str]:
+        """See `Cursors.starting_with`."""
+        return {name: value for name, (value, _) in sorted(self.values.items()) if name.startswith(prefix)}
+
+    async def remove(self, name: str) -> None:
+        """See `Cursors.remove`."""
+        self.values.pop(name, None)
 
 
 class RecordingProgress:

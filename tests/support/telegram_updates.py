@@ -8,7 +8,7 @@ import orjson
 from telegram import Bot, Update
 
 from bot.messages import InboundMessage
-from channels.telegram.config import GroupPolicy
+from channels.config import GroupPolicies, GroupPolicy
 from channels.telegram.content import BotIdentity
 from channels.telegram.updates import Event, Received, read_update
 from tests.platforms.bot_api import BotApi
@@ -28,7 +28,7 @@ def platform() -> BotApi:
 def read(api: BotApi, update_id: int, policy: GroupPolicy = GroupPolicy.MENTION) -> Event | None:
     """Return what a queued update means."""
     raw = orjson.loads(api.updates._published[update_id])
-    return read_update(Update.de_json(raw, BOT), ME, policy)
+    return read_update(Update.de_json(raw, BOT), ME, GroupPolicies(default=policy))
 
 
 def received(api: BotApi, update_id: int, policy: GroupPolicy = GroupPolicy.MENTION) -> InboundMessage:

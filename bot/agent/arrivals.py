@@ -1,0 +1,60 @@
+"""What a message needs before a model sees it: its files on disk, the job it answers, what was said before it.
+
+Asked at the turn, not when the message came in: a platform is told first, and a slow download holds up one chat only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bot.errors import ChannelError
+from bot.interfaces import Channel, Outbox
+from bot.log import get_logger
+from bot.messages import InboundMessage, Origin
+from bot.records import QueuedMessage
+
+_log = get_logger(__name__)
+
+
+class Arrivals:
+    """Completes messages by what their platform and the outbox know."""
+
+    def __init__(self, channels: Mapping[str, Channel], outbox: Outbox) -> None:
+        self._channels = channels
+        self._outbox = outbox
+
+    async def completed(self, item: QueuedMessage, *, begins: bool) -> QueuedMessage:
+        """Return the message with all it needs; `begins` says that its conversation has no rows yet."""
+        message = await self._with_files(item.message)
+        if begins and message.origin is Origin.USER and message.address.thread_id is not None:
+            message = await self._with_earlier(message)
+        quote = message.quote
+        if quote is not None and quote.author == "bot":
+            job_id = await self._outbox.job_of(message.address, quote.message_id)
+            if job_id:
+                message = replace(message, meta={**message.meta, "quoted_job": job_id})
+        return replace(item, message=message)
+
+    async def _with_files(self, message: InboundMessage) -> InboundMessage:
+        """Return the message with its files on disk, as far as the channel can fetch them."""
+        channel = self._channels.get(message.address.channel)
+        if channel is None or not any(attachment.ref for attachment in message.attachments):
+            return message
+        files = []
+        for attachment in message.attachments:
+            try:
+                files.append(await channel.fetch(attachment, message.address) if attachment.ref else attachment)
+            except ChannelError as exc:
+                files.append(replace(attachment, error=str(exc)))
+        return replace(message, attachments=tuple(files))
+
+    async def _with_earlier(self, message: InboundMessage) -> InboundMessage:
+        channel = self._channels.get(message.address.channel)
+        if channel is None:
+            return message
+        try:
+            return replace(message, earlier=await channel.earlier(message))
+        except ChannelError as exc:
+            _log.warning("earlier messages of the thread not read", error=str(exc))
+            return message
