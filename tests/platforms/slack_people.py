@@ -94,6 +94,11 @@ class People:
         made = Conversation(id=channel_id, kind=kind, name=name or channel_id.lower(), members=inside)
         return self.world.add_conversation(made).id
 
+    def add_thread(self, channel_id: str, text: str = "root", *, user_id: str = ADA, ts: str = "") -> str:
+        """Let a message exist that the app is not told of, to begin a thread with; return its ts."""
+        body = {"user": user_id, "text": text, "team": TEAM_ID, "blocks": rich_text(text)}
+        return str(self.world.put(self._place(channel_id, user_id), body, ts=ts, told=False)["ts"])
+
     def archive(self, channel_id: str, *, archived: bool = True) -> None:
         """Archive a channel, or bring it back."""
         self.world.conversations[channel_id].archived = archived

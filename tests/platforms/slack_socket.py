@@ -78,12 +78,16 @@ class Envelope:
 
 
 class Connection:
-    """One WebSocket; `leaving` after a `disconnect` message: nothing new goes there."""
+    """One WebSocket; `leaving` after a `disconnect` message: nothing new goes there.
+
+    A `frozen` one is still open, but nothing comes or goes, not even pongs.
+    """
 
     def __init__(self, number: int, socket: web.WebSocketResponse, request: web.BaseRequest) -> None:
         self.number = number
         self.socket = socket
         self.leaving = False
+        self.frozen = False
         self.outgoing: asyncio.Queue[str | None] = asyncio.Queue()  # None: close
         self._request = request
 
@@ -105,7 +109,8 @@ class Connection:
     async def write(self) -> None:
         """Send what is queued until it closes."""
         while (text := await self.outgoing.get()) is not None:
-            await self.socket.send_str(text)
+            if not self.frozen:
+                await self.socket.send_str(text)
         await self.socket.close()
 
 
@@ -122,7 +127,8 @@ class SocketMode:
         self.loses_events = False  # what is not acknowledged at a drop, or happens without a connection, is gone
         self.deaf = False  # acknowledgements are lost on their way
         self._bell = bell
-        self._pending: deque[Envelope] = deque()
+        self._open: dict[Envelope, None] = {}  # neither acknowledged nor lost, in order
+        self._pending: deque[Envelope] = deque()  # those of them that no connection has
         self._tickets: set[str] = set()
         self._by_id: dict[str, tuple[Envelope, Delivery]] = {}
         self._turn = 0
@@ -151,6 +157,11 @@ class SocketMode:
         for connection in self.connections:
             connection.abort()
 
+    def freeze(self) -> None:
+        """Let every connection hang: open, but nothing comes or goes until the app gives it up."""
+        for connection in self.connections:
+            connection.frozen = True
+
     def close(self) -> None:
         """Close every connection properly."""
         for connection in self.connections:
@@ -163,16 +174,13 @@ class SocketMode:
 
     def unacknowledged(self, ts: str = "", *, own: bool = False) -> list[Envelope]:
         """Return what still waits for its acknowledgement: about one message or about all."""
-        return [
-            envelope
-            for envelope in self.envelopes
-            if not envelope.acknowledged and not envelope.lost and ts in {"", envelope.ts} and envelope.own <= own
-        ]
+        return [envelope for envelope in self._open if ts in {"", envelope.ts} and envelope.own <= own]
 
     def redeliver(self, envelope: Envelope) -> None:
         """Send an event once more, acknowledged or not."""
         envelope.stop_timer()
-        envelope.acknowledged = False
+        envelope.acknowledged = envelope.lost = False
+        self._open[envelope] = None
         envelope.retries = max(1, envelope.retries)
         self._send(envelope)
 
@@ -182,6 +190,7 @@ class SocketMode:
         """Tell the app something as soon as there is a connection."""
         envelope = Envelope(kind=kind, payload=payload, ts=ts, own=own)
         self.envelopes.append(envelope)
+        self._open[envelope] = None
         self._send(envelope)
         return envelope
 
@@ -197,7 +206,7 @@ class SocketMode:
         if ticket not in self._tickets:
             return web.Response(status=404, text="no such link")
         self._tickets.discard(ticket)
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(autoping=False)
         await socket.prepare(request)
         self.connection_count += 1
         connection = Connection(self.connection_count, socket, request)
@@ -209,8 +218,12 @@ class SocketMode:
         writer = asyncio.create_task(connection.write(), name=f"slack socket {connection.number}")
         try:
             async for message in socket:
+                if connection.frozen:
+                    continue
                 if message.type is WSMsgType.TEXT:
                     self._hear(message.data)
+                elif message.type is WSMsgType.PING:
+                    await socket.pong(message.data)
         finally:
             self.connections.remove(connection)
             writer.cancel()
@@ -221,7 +234,7 @@ class SocketMode:
 
     def stop(self) -> None:
         """Let no timer outlive the server; what waits stays."""
-        for envelope in self.envelopes:
+        for envelope in self._open:
             envelope.stop_timer()
 
     def _welcome(self, connection: Connection) -> None:
@@ -243,37 +256,33 @@ class SocketMode:
         )
         waiting, self._pending = self._pending, deque()
         for envelope in waiting:
-            self._send(envelope)
+            if envelope in self._open:
+                self._send(envelope)
         self._bell.ring()
 
     def _gone(self, connection: Connection) -> None:
         """Keep what the connection did not acknowledge for the next one, or lose it."""
-        left = [
-            envelope
-            for envelope in self.envelopes
-            if not envelope.acknowledged
-            and not envelope.lost
-            and envelope.deliveries
-            and envelope.deliveries[-1].connection == connection.number
-        ]
+        left = [e for e in self._open if e.deliveries and e.deliveries[-1].connection == connection.number]
         for envelope in left:
             envelope.stop_timer()
             if self.loses_events or not envelope.comes_again:
-                envelope.lost = True
-            else:
+                self._lose(envelope)
+            elif envelope not in self._pending:
                 envelope.retries += 1
-        for envelope in left:
-            if not envelope.lost:
                 self._send(envelope)
+
+    def _lose(self, envelope: Envelope) -> None:
+        envelope.lost = True
+        self._open.pop(envelope, None)
+        self._bell.ring()
 
     def _send(self, envelope: Envelope) -> None:
         open_ones = [connection for connection in self.connections if not connection.leaving]
         if not open_ones:
             if self.loses_events or not envelope.comes_again:
-                envelope.lost = True
-            else:
+                self._lose(envelope)
+            elif envelope not in self._pending:
                 self._pending.append(envelope)
-            self._bell.ring()
             return
         self._turn += 1
         connection = open_ones[self._turn % len(open_ones)]
@@ -300,8 +309,7 @@ class SocketMode:
     def _overdue(self, envelope: Envelope) -> None:
         envelope.timer = None
         if not envelope.comes_again or envelope.retries >= len(self.retries_s):
-            envelope.lost = True
-            self._bell.ring()
+            self._lose(envelope)
             return
         wait_s = self.retries_s[envelope.retries]
         envelope.retries += 1
@@ -328,5 +336,6 @@ class SocketMode:
             self.violations.append(f"answers an event that takes no payload: {envelope.event_type}")
         envelope.answer = said.get("payload") or envelope.answer
         envelope.acknowledged = True
+        self._open.pop(envelope, None)
         envelope.stop_timer()
         self._bell.ring()

@@ -112,8 +112,10 @@ class World:
             stored.complete = True
             stored.shares.append((conversation.id, conversation.kind is Kind.CHANNEL, message["ts"]))
 
-    def put(self, conversation: Conversation, body: Json, *, thread_ts: str | None = None, ts: str = "") -> Json:
-        """Put a message into a conversation and announce it; return the whole Message object."""
+    def put(
+        self, conversation: Conversation, body: Json, *, thread_ts: str | None = None, ts: str = "", told: bool = True
+    ) -> Json:
+        """Put a message into a conversation and announce it if `told`; return the whole Message object."""
         message: Json = {"type": "message", **body, "ts": ts or self.new_ts()}
         if thread_ts is not None:
             message["thread_ts"] = thread_ts
@@ -125,7 +127,8 @@ class World:
             conversation.messages = dict(sorted(conversation.messages.items()))
         if thread_ts is not None:
             self._count_replies(conversation, thread_ts)
-        self.announce(self.event(conversation, message, message["ts"]))
+        if told:
+            self.announce(self.event(conversation, message, message["ts"]))
         return message
 
     def change(self, conversation: Conversation, ts: str, changed: Json) -> None:

@@ -271,6 +271,25 @@ async def test_an_event_in_flight_at_a_drop_comes_again_on_the_next_connection(s
     assert [delivery.connection for delivery in envelope.deliveries] == [1, 2]
 
 
+async def test_a_connection_that_hangs_is_given_up_and_what_it_was_sent_comes_again(
+    slack: SlackApi, bolt: Bolt
+) -> None:
+    slack.socket.freeze()
+    slack.user_says(TEAM, "x")
+    await bolt.hears(1)
+    await slack.wait_for(slack.is_acknowledged)
+    assert slack.socket.connection_count == 2
+
+
+async def test_a_thread_can_be_there_before_the_app_hears_of_it(slack: SlackApi, bolt: Bolt) -> None:
+    root = slack.add_thread(TEAM, ts="1700000000.000100")
+    slack.user_says(TEAM, "reply", thread_ts=root)
+    (event,) = await bolt.hears(1)
+    assert (event["text"], event["thread_ts"]) == ("reply", "1700000000.000100")
+    await bolt.app.client.chat_postMessage(channel=TEAM, text="a", thread_ts=root)
+    assert slack.texts(TEAM, root) == ["a"]
+
+
 async def test_events_can_be_lost_in_a_gap_and_stay_in_the_history(slack: SlackApi, bolt: Bolt) -> None:
     slack.socket.loses_events = True
     refused = slack.faults.add(Fault(method="socket", status=503, times=1))
