@@ -171,6 +171,14 @@ class People:
         self.world.change(conversation, ts, changed)
         self._end(with_act, ts)
 
+    def unfurl(self, channel_id: str, ts: str, url: str = "https://example.org/") -> None:
+        """Slack adds the preview of a link: a message_changed event, but nobody edited anything."""
+        conversation = self.world.conversations[channel_id]
+        preview = {"id": 1, "from_url": url, "original_url": url, "fallback": "Example", "title": "Example"}
+        with_act = self._begin()
+        self.world.change(conversation, ts, {**conversation.messages[ts], "attachments": [preview]})
+        self._end(with_act, ts)
+
     def delete(self, channel_id: str, ts: str) -> None:
         """A person deletes a message."""
         with_act = self._begin()

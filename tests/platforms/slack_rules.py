@@ -7,6 +7,7 @@ a chat bot has no use for are let through unchecked.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ MAX_ACTIONS = 25
 MAX_BUTTON_TEXT, MAX_BUTTON_VALUE, MAX_BUTTON_URL = 75, 2_000, 3_000
 MAX_ID = 255
 MAX_ROWS, MAX_COLUMNS = 100, 20
-MAX_METADATA_BYTES = 16_000
+MAX_METADATA_BYTES = 16 * 1024
 
 _LET_THROUGH = frozenset(
     {
@@ -209,6 +210,6 @@ def read_metadata(value: Any) -> Json | None:
         return {}
     if not isinstance(metadata.get("event_type"), str) or not isinstance(metadata.get("event_payload"), dict):
         raise RefusalError("invalid_metadata_schema")
-    if len(str(metadata).encode()) > MAX_METADATA_BYTES:
+    if len(json.dumps(metadata).encode()) > MAX_METADATA_BYTES:
         raise RefusalError("metadata_too_large")
     return metadata

@@ -188,7 +188,7 @@ async def test_metadata_is_shown_to_those_who_ask(slack: SlackApi, client: Async
     for wrong, error in (
         ("{", "invalid_metadata_format"),
         ({"event_type": "reply"}, "invalid_metadata_schema"),
-        ({"event_type": "reply", "event_payload": {"id": "x" * 16_000}}, "metadata_too_large"),
+        ({"event_type": "reply", "event_payload": {"id": "x" * 16 * 1024}}, "metadata_too_large"),
     ):
         assert (
             await error_of(client.api_call("chat.postMessage", json={"channel": TEAM, "text": "x", "metadata": wrong}))

@@ -148,6 +148,15 @@ async def test_replies_edits_deletions_and_files_have_their_documented_shapes(sl
     assert "user" not in by_kind["bot_message"]
 
 
+async def test_the_preview_of_a_link_is_a_change_without_an_edit(slack: SlackApi, bolt: Bolt) -> None:
+    ts = slack.user_says(TEAM, "see <https://example.org/>")
+    slack.unfurl(TEAM, ts)
+    _, changed = await bolt.hears(2)
+    assert changed["subtype"] == "message_changed"
+    assert changed["message"]["text"] == changed["previous_message"]["text"]
+    assert ("attachments" in changed["message"], "edited" in changed["message"]) == (True, False)
+
+
 async def test_a_deleted_first_message_leaves_a_tombstone_for_its_thread(slack: SlackApi, bolt: Bolt) -> None:
     root = slack.user_says(TEAM, "root")
     slack.user_says(TEAM, "reply", thread_ts=root)
@@ -351,6 +360,19 @@ async def test_a_link_works_once_and_protocol_errors_are_noted(slack: SlackApi) 
         "acknowledges an envelope twice",
         "answers an event that takes no payload",
     ]
+
+
+async def test_an_app_has_ten_connections_at_most(slack: SlackApi) -> None:
+    client = AsyncWebClient(base_url=slack.url)
+    async with aiohttp.ClientSession() as session:
+        sockets = []
+        for number in range(1, 12):
+            url = (await client.apps_connections_open(app_token=slack.app_token))["url"]
+            sockets.append(await session.ws_connect(url))
+            first = await sockets[-1].receive_json()
+            if number <= 10:
+                assert (first["type"], first["num_connections"]) == ("hello", number)
+        assert (first["type"], first["reason"]) == ("disconnect", "too_many_websockets")
 
 
 async def test_commands_without_a_listener_fail_and_do_not_come_again(slack: SlackApi) -> None:
