@@ -96,7 +96,9 @@ class WebApi:
             self.client.session = self._app_client.session = self._session
         return self._session
 
-    async def call(self, method: str, params: Mapping[str, Any] | None = None, *, sends: bool = False) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: Mapping[str, Any] | None = None, *, sends: bool = False
+    ) -> dict[str, Any]:
         """Call a method with the bot token and return its answer; None values are left out.
 
         Arguments go as a form, with JSON inside where they are objects: the one way all methods take.
@@ -137,7 +139,9 @@ class WebApi:
             raise ChannelAuthError(f"Slack refuses the bot_token: {exc}") from exc
         me = _object(response)
         if not me.get("bot_id"):
-            raise ChannelAuthError("[channels.slack] bot_token is no bot's token; take the Bot User OAuth Token (xoxb-…)")
+            raise ChannelAuthError(
+                "[channels.slack] bot_token is no bot's token; take the Bot User OAuth Token (xoxb-…)"
+            )
         _check_scopes(response)
         try:
             return Identity(user_id=str(me["user_id"]), bot_id=str(me["bot_id"]), team_id=str(me["team_id"]))
@@ -205,7 +209,9 @@ class WebApi:
                 return Download(error=f"Slack answered {response.status}")
             if response.content_type == "text/html" and not is_page:
                 # Whoever may not read a file is sent to the page where people sign in, with status 200.
-                return Download(error="Slack does not let the bot read the file; does the app have the scope files:read?")
+                return Download(
+                    error="Slack does not let the bot read the file; does the app have the scope files:read?"
+                )
             if response.content_length is not None and response.content_length > limit_bytes:
                 return Download(too_big_bytes=response.content_length)
             content = bytearray()

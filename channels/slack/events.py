@@ -95,7 +95,9 @@ class Reader:
         return InboundMessage(
             address=Address(channel=CHANNEL, chat_id=channel),
             message_id=trigger,
-            text=command_text(str(body.get("command") or ""), plain_text(str(body.get("text") or ""), self.names), menu),
+            text=command_text(
+                str(body.get("command") or ""), plain_text(str(body.get("text") or ""), self.names), menu
+            ),
             sender_id=user,
             sender_name=self.names(user) or str(body.get("user_name") or ""),
             account=self.me.account,

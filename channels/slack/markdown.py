@@ -15,9 +15,7 @@ import pyromark
 
 from channels.slack.tables import columns
 
-_OPTIONS = (
-    pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
-)
+_OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _URL = re.compile(r"https?://[^\s<>\"'`|\u3000-\u303f\uff00-\uffef]+", re.IGNORECASE)
 _URL_END = ".,:;!?)]}*_~'\""

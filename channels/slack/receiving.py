@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from bot.clock import Clock
 from bot.errors import ChannelError, StoreError
 from bot.interfaces import Intake
 from bot.log import get_logger
@@ -74,7 +73,6 @@ class Receiver:
         positions: Positions,
         threads: Threads,
         errands: Errands,
-        clock: Clock,
         menu: Callable[[], Collection[str]],
         learn: Callable[[str], Coroutine[Any, Any, object]],
         show_outcome: Callable[[dict[str, Any], PressOutcome], Coroutine[Any, Any, None]],
@@ -84,7 +82,6 @@ class Receiver:
         self._positions = positions
         self._threads = threads
         self._errands = errands
-        self._clock = clock
         self._menu = menu
         self._learn = learn
         self._show_outcome = show_outcome
