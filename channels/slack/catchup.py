@@ -15,8 +15,8 @@ from bot.errors import ChannelError, ChatGone, RateLimited, StoreError
 from bot.log import get_logger
 from channels.slack.api import WebApi
 from channels.slack.config import Timing
+from channels.slack.content import instant_us
 from channels.slack.errors import Refused
-from channels.slack.events import instant_us
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
 

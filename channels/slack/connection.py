@@ -82,7 +82,7 @@ class Connection:
         )
         self._receiver.gate = self._catchup.gate
         self._receiver.failed = self._catchup.again
-        self.app: AsyncApp = build_app(api.client, me, self._receiver)
+        self.app: AsyncApp = build_app(me, self._receiver)
         self.socket = Socket(api, timing, context.clock, self._envelopes.put)
 
     async def run(self, connected: Callable[[], None]) -> None:

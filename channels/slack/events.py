@@ -20,6 +20,7 @@ from channels.slack.content import (
     Json,
     Names,
     attachments_of,
+    instant_us,
     mentions,
     plain_text,
     shared_message,
@@ -175,14 +176,6 @@ def is_spoken(event: Json, me: Identity) -> bool:
         return False
     sender = sender_of(event)
     return bool(sender) and sender != _SLACKBOT and (subtype in _SPOKEN or subtype == "bot_message")
-
-
-def instant_us(ts: str) -> int | None:
-    """Return the instant of a message's ts, microseconds; None for what is no ts."""
-    seconds, _, rest = ts.partition(".")
-    if not (seconds.isascii() and seconds.isdigit() and (not rest or (rest.isascii() and rest.isdigit()))):
-        return None
-    return int(seconds) * 1_000_000 + int(rest[:6].ljust(6, "0") or 0)
 
 
 def command_text(command: str, text: str, menu: Collection[str]) -> str:

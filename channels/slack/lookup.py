@@ -9,9 +9,9 @@ from bot.errors import ChatGone
 from bot.log import get_logger
 from bot.messages import Address, InboundMessage, Quote
 from bot.records import OutboxRow
-from channels.slack.content import Identity, Names, attachments_of, plain_text
+from channels.slack.content import Identity, Names, attachments_of, instant_us, plain_text
 from channels.slack.errors import Refused
-from channels.slack.events import instant_us, is_own, is_spoken, sender_of
+from channels.slack.events import is_own, is_spoken, sender_of
 from channels.slack.positions import MARGIN_US
 from channels.slack.sending import MESSAGE_EVENT, file_name, planned
 

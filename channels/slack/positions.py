@@ -12,7 +12,7 @@ import asyncio
 from bot.clock import Clock
 from bot.interfaces import Cursors
 from bot.log import get_logger
-from channels.slack.events import instant_us
+from channels.slack.content import instant_us
 from channels.slack.threads import Threads
 
 MARGIN_US = 60 * 1_000_000

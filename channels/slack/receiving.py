@@ -138,7 +138,7 @@ class Receiver:
         me = self._reader.me
         channel, ts = str(event.get("channel") or ""), str(event.get("ts") or "")
         if is_own(event, me):
-            self._threads.we_spoke(channel, event.get("thread_ts"))
+            self._threads.we_spoke(channel, event.get("thread_ts"), ts)
             return
         message = self._reader.message(event)
         if message is None:
@@ -159,7 +159,7 @@ class Receiver:
             raise
         if acceptance is Acceptance.REFUSED:
             return
-        self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id)
+        self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id, ts)
         if acceptance is Acceptance.ACCEPTED:
             self._accepted(message)
 
@@ -181,7 +181,8 @@ class Receiver:
     def _assisted(self, event: dict[str, Any]) -> None:
         thread = event.get("assistant_thread")
         if isinstance(thread, dict):
-            self._threads.we_spoke(str(thread.get("channel_id") or ""), str(thread.get("thread_ts") or ""))
+            ts = str(thread.get("thread_ts") or "")
+            self._threads.we_spoke(str(thread.get("channel_id") or ""), ts, ts)
 
     async def press(self, body: dict[str, Any]) -> None:
         """See `dispatch.Listener.press`."""

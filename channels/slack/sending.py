@@ -136,7 +136,7 @@ class Sender:
             else:
                 mark = {"outbox": progress.outbox_id, "part": number}
                 platform_id = await delivery.put(step, mark, message.draft_id if number == 0 else "")
-            self._threads.we_spoke(message.address.chat_id, message.address.thread_id)
+            self._threads.we_spoke(message.address.chat_id, message.address.thread_id, platform_id)
             await progress.sent(platform_id, more=number < len(steps) - 1)
 
 
