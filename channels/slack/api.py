@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from slack_sdk.errors import SlackClientError, SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
@@ -288,9 +288,8 @@ def _check_scopes(response: AsyncSlackResponse) -> None:
         return
     granted = {scope.strip() for scope in header.split(",")}
     if NEEDED_SCOPE not in granted:
-        raise ChannelAuthError(
-            f"[channels.slack] bot_token lacks the scope {NEEDED_SCOPE}: add it under OAuth & Permissions, reinstall the app"
-        )
+        advice = "add it under OAuth & Permissions and reinstall the app"
+        raise ChannelAuthError(f"[channels.slack] bot_token lacks the scope {NEEDED_SCOPE}: {advice}")
     for scope, effect in WANTED_SCOPES.items():
         if scope not in granted:
             _log.warning("the Slack app lacks a scope", scope=scope, effect=effect)

@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 Names = Callable[[str], str]
 """Returns the shown name of a user id, '' when it is not known without asking."""
 
-_MARKED = re.compile(r"<([^<>]+)>")
+_MARKED = re.compile(r"<([^<>\s][^<>]*)>")
 _SPACES = " \t\n,:"
 _LINK_FILES = frozenset({"external", "tombstone", "hidden_by_limit"})
 

@@ -84,7 +84,7 @@ class Drafts:
 
     async def _post(self, me: Identity, draft: Draft, part: Part) -> str:
         since_us = self._clock.now_us()
-        metadata = {"event_type": DRAFT_EVENT, "event_payload": {"key": draft.key}}
+        metadata = _mark(draft)
         where: dict[str, Any] = {"channel": draft.address.chat_id, "thread_ts": draft.address.thread_id}
         where |= {"unfurl_links": False, "unfurl_media": False, "metadata": metadata}
         try:
@@ -102,7 +102,7 @@ class Drafts:
     async def _look(self, me: Identity, draft: Draft) -> str:
         """Return the id of a draft whose post was in doubt, '' when it did not arrive."""
         since_us = self._in_doubt[draft.key] - MARGIN_US
-        found = await find_marked(self._api, me, draft.address, DRAFT_EVENT, draft.key, since_us)
+        found = await find_marked(self._api, me, draft.address, _mark(draft), since_us=since_us)
         del self._in_doubt[draft.key]
         return found
 
@@ -114,3 +114,8 @@ class Drafts:
             if exc.code == "message_not_found":
                 raise ChannelError(str(exc)) from exc
             await self._api.call("chat.update", {**where, **plain_content(part)})
+
+
+def _mark(draft: Draft) -> dict[str, Any]:
+    """Return the metadata by which a draft is found again."""
+    return {"event_type": DRAFT_EVENT, "event_payload": {"key": draft.key}}

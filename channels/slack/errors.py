@@ -53,7 +53,7 @@ class AccountInactive(ChannelAuthError):  # likewise
     """What Slack says of a removed app, and of a person who left: only auth.test tells these apart."""
 
 
-def refusal(  # noqa: PLR0911 - one answer for each kind of error
+def refusal(
     method: str, code: str, *, sends: bool, retry_after_s: float | None = None, needed: str = "", key: str = "bot_token"
 ) -> ChannelError:
     """Return the error for a refused call. `sends`: repeating the call could double a message."""

@@ -180,7 +180,7 @@ def is_spoken(event: Json, me: Identity) -> bool:
 def instant_us(ts: str) -> int | None:
     """Return the instant of a message's ts, microseconds; None for what is no ts."""
     seconds, _, rest = ts.partition(".")
-    if not (seconds.isascii() and seconds.isdigit() and (not rest or rest.isascii() and rest.isdigit())):
+    if not (seconds.isascii() and seconds.isdigit() and (not rest or (rest.isascii() and rest.isdigit()))):
         return None
     return int(seconds) * 1_000_000 + int(rest[:6].ljust(6, "0") or 0)
 

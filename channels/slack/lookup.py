@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bot.errors import ChatGone
@@ -61,15 +61,14 @@ async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...
     return tuple(found)
 
 
-async def find_marked(api: WebApi, me: Identity, address: Address, event_type: str, key: str, since_us: int) -> str:
-    """Return the ts of our message that is marked with `key`, '' when there is none.
+async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping[str, Any], *, since_us: int) -> str:
+    """Return the ts of our message that has this metadata, '' when there is none.
 
     Raises:
         ChannelError: Slack does not say.
     """
     async for message in _since(api, address, since_us):
-        mark = _mark(message, event_type)
-        if mark is not None and mark.get("key") == key and is_own(message, me):
+        if _mark(message, str(mark["event_type"])) == mark["event_payload"] and is_own(message, me):
             return str(message["ts"])
     return ""
 
@@ -123,10 +122,11 @@ async def _since(api: WebApi, address: Address, since_us: int) -> AsyncIterator[
             async for message in _pages(api, "conversations.replies", {**asked, "ts": address.thread_id}):
                 if (instant_us(str(message.get("ts"))) or 0) >= since_us:
                     yield message
-            return
         except Refused as exc:
             if exc.code != "thread_not_found":  # then it went to the channel itself
                 raise
+        else:
+            return
     async for message in _pages(api, "conversations.history", asked):
         yield message
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot.clock import Clock
 from bot.interfaces import Intake
@@ -44,9 +44,8 @@ class People:
         if not user_id.startswith(("U", "W")):
             return ""
         answer = await self._api.call("users.info", {"user": user_id})
-        user = answer.get("user")
-        user = user if isinstance(user, dict) else {}
-        profile = user.get("profile") if isinstance(user.get("profile"), dict) else {}
+        user = _object(answer.get("user"))
+        profile = _object(user.get("profile"))
         name = profile.get("display_name") or user.get("real_name") or profile.get("real_name") or user.get("name")
         self._keep(user_id, clean_text(str(name or "")), now_s)
         zone = user.get("tz")
@@ -59,3 +58,7 @@ class People:
         self._known.move_to_end(user_id)
         if len(self._known) > MOST:
             self._known.popitem(last=False)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -136,8 +136,10 @@ def _part(pieces: Sequence[Piece]) -> Part:
 
 
 def _add(elements: list[dict[str, Any]], piece: Piece, runs: list[dict[str, Any]], previous: Piece | None) -> None:
-    """Append a piece to the elements of a rich text block
-    (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block, read 2026-11-30)."""
+    """Append a piece to the elements of a rich text block.
+
+    https://docs.slack.dev/reference/block-kit/blocks/rich-text-block (read 2026-11-30)
+    """
     match piece.kind:
         case Kind.CODE:
             elements.append({"type": "rich_text_preformatted", "elements": runs})
