@@ -124,8 +124,6 @@ class SlackChannel(SupervisedChannel):
             )
             await positions.load()
             self._positions = positions
-        else:
-            self._positions.caught_up = False
 
     async def _open(self) -> _Parts:
         """Return the client and what uses it, built at first use and kept."""

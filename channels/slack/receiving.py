@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from bot.errors import ChannelError, StoreError
+from bot.faults import fault_point
 from bot.interfaces import Intake
 from bot.log import get_logger
 from bot.messages import Address, ButtonPress, ChatType, InboundMessage
@@ -91,6 +92,7 @@ class Receiver:
 
     async def event(self, body: dict[str, Any]) -> None:
         """See `dispatch.Listener.event`."""
+        fault_point("received")
         event = body.get("event")
         if not isinstance(event, dict):
             return
@@ -98,13 +100,21 @@ class Receiver:
         try:
             await self._take(kind, event)
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
-            await self._intake.publish_unparsed(
-                channel=CHANNEL,
-                account=self._reader.me.account,
-                update_id=str(body.get("event_id") or ""),
-                raw=orjson.dumps(body).decode(),
-                error=f"{type(exc).__name__}: {exc}",
-            )
+            await self.unreadable(body, exc)
+
+    async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
+        """Keep what could not be read.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        await self._intake.publish_unparsed(
+            channel=CHANNEL,
+            account=self._reader.me.account,
+            update_id=str(body.get("event_id") or ""),
+            raw=orjson.dumps(body).decode(),
+            error=f"{type(exc).__name__}: {exc}",
+        )
 
     async def _take(self, kind: str, event: dict[str, Any]) -> None:
         channel = str(event.get("channel") or "")
