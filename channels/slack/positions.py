@@ -57,8 +57,8 @@ class Positions:
 
     @property
     def channels(self) -> list[str]:
-        """The conversations that something was seen of."""
-        return sorted({*self._latest, *self._floors})
+        """The conversations that something was seen of, the liveliest first."""
+        return sorted({*self._latest, *self._floors}, key=lambda channel: self._latest.get(channel, 0), reverse=True)
 
     def since_us(self, channel: str) -> int | None:
         """Return the instant after which messages of a conversation may be missing; None when nothing is known."""

@@ -295,6 +295,29 @@ async def test_two_drafts_in_one_channel_share_its_rate(harness: SlackHarness) -
     assert len(harness.api.sent) == 2
 
 
+async def test_slacks_wait_holds_for_all_drafts_and_not_for_answers(harness: SlackHarness) -> None:
+    """C024: no change of a draft before the time that Slack asked for."""
+    draft_id = await harness.channel.show_draft(Draft(address=PRIVATE, text="one", key="a"))
+    harness.api.faults.add(too_many_requests("chat.update", 10))
+    for text in ("one two", "one two three"):
+        with pytest.raises(RateLimited) as caught:
+            await harness.channel.show_draft(Draft(address=PRIVATE, text=text, draft_id=draft_id, key="a"))
+        assert 9 < (caught.value.retry_after_s or 0) <= 10
+    with pytest.raises(RateLimited):
+        await harness.channel.show_draft(Draft(address=THREAD, text="other", key="b"))
+    assert len(harness.api.calls("chat.update")) == 1
+    await harness.send(OutboundMessage(address=PRIVATE, text="one two three four", draft_id=draft_id))
+    assert [shown.text for shown in harness.shown(PRIVATE)] == ["one two three four"]
+
+
+async def test_a_draft_that_only_files_follow_is_taken_away(harness: SlackHarness, tmp_path: Path) -> None:
+    draft_id = await harness.channel.show_draft(Draft(address=PRIVATE, text="let me", key="a"))
+    await harness.send(
+        OutboundMessage(address=PRIVATE, text="", attachments=files(tmp_path, "a.txt"), draft_id=draft_id)
+    )
+    assert [len(message.get("files", [])) for message in harness.api.messages(DM)] == [1]
+
+
 async def test_a_long_draft_shows_what_the_first_message_of_the_answer_will_hold(harness: SlackHarness) -> None:
     text = " ".join(f"word{number}" for number in range(2000))
     draft_id = await harness.channel.show_draft(Draft(address=PRIVATE, text=text, key="k"))
@@ -356,6 +379,7 @@ async def test_what_was_said_in_a_thread_before_comes_bounded_and_with_its_autho
     quotes = await harness.channel.earlier(harness.intake.messages[-1])
     assert [quote.text for quote in quotes[:2]] == ["root", "line 12 & more"]
     assert (quotes[0].author, quotes[1].author, quotes[-1].author) == ("sender", "other", "bot")
+    assert (quotes[0].name, quotes[1].name, quotes[-1].name) == ("ada", "ben", "")
     assert len(quotes) == 20
     assert len(quotes[-1].text) == 1_500
 
