@@ -280,13 +280,30 @@ async def test_catching_up_keeps_the_rate_limit_and_goes_on_after_it(live: Slack
     assert second.at_monotonic - first.at_monotonic >= 1
 
 
-async def test_a_commit_that_fails_for_good_is_made_good_from_the_history(live: SlackHarness) -> None:
+async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: SlackHarness) -> None:
     live.person_says(PRIVATE, "before")
     await live.intake.wait_for_texts("before")
+    await live.until_confirmed()
+    refusal = await lose(live)
+    live.person_says(PRIVATE, "in the gap")
+    live.api.socket.loses_events = False
+    limit = live.api.faults.add(too_many_requests("conversations.history", 1))
+    live.api.faults.remove(refusal)
+    await live.api.wait_for(lambda: live.api.faults.hits(limit))
+    live.person_says(PRIVATE, "newer")
+    await live.intake.wait_for(lambda: sorted(live.intake.texts) == ["before", "in the gap", "newer"])
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_commit_that_fails_for_good_is_made_good_from_the_history(live: SlackHarness, known: bool) -> None:
+    before = ["before"] if known else []
+    for text in before:
+        live.person_says(PRIVATE, text)
+    await live.intake.wait_for_texts(*before)
     live.api.socket.retries_s = ()  # Slack has given up
     live.intake.failures.append(StoreUnavailable("disk full"))
     live.person_says(PRIVATE, "keep me")
-    await live.intake.wait_for_texts("before", "keep me")
+    await live.intake.wait_for_texts(*before, "keep me")
 
 
 async def test_a_conversation_that_cannot_be_read_keeps_no_other_from_being_caught_up(live: SlackHarness) -> None:
