@@ -118,6 +118,7 @@ async def test_what_an_old_connection_still_delivers_is_taken(live: SlackHarness
     old.leaving = True
     await live.intake.wait_for_texts("last words")
     await live.until_confirmed()
+    assert [len(envelope.deliveries) for envelope in live.api.socket.envelopes] == [1]
 
 
 @pytest.mark.parametrize("how", ["drop", "close", "freeze"])

@@ -171,7 +171,12 @@ async def test_the_profiles_time_zone_comes_after_the_acknowledgement_and_is_ask
     live.person_says(PRIVATE, "three")
     await live.intake.wait_for_texts("one", "two", "three")
     assert live.intake.messages[2].sender_name == "ada"
-    assert len(live.api.calls("users.info")) == 1
+    live.intake.zones.clear()
+    live.person_says(PRIVATE, "four")
+    live.api.user_says("D0BEN000001", "hello", user_id="U0BEN000001")
+    await live.intake.wait_for(lambda: live.intake.zones)
+    assert list(live.intake.zones) == [("slack", "U0BEN000001")]
+    assert len(live.api.calls("users.info")) == 2
 
 
 async def test_nothing_is_asked_about_strangers(live: SlackHarness) -> None:

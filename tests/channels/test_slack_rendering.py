@@ -135,6 +135,12 @@ def test_code_that_is_cut_is_code_on_both_sides() -> None:
     assert styled(parts[-1], "bold") == ["all"]
 
 
+def test_a_paragraph_that_fits_into_the_next_message_is_not_cut() -> None:
+    first, second = " ".join(["one"] * 700), " ".join(["two"] * 700)
+    parts = render(f"{first}\n\n{second}", OutboundKind.REPLY)
+    assert [part.plain for part in parts] == [first, second]
+
+
 def test_bold_that_is_cut_is_bold_on_both_sides() -> None:
     words = " ".join(f"word{number}" for number in range(800))
     first, second = render(f"**{words}**", OutboundKind.REPLY)
