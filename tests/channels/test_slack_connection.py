@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
 from bot.messages import OutboundMessage
+from channels.slack import SlackChannel
 from channels.slack.content import Identity
 from channels.slack.dispatch import build_app
 from tests.channels.harness_slack import DM, PRIVATE, QUICK, TEAM, THREAD, SlackHarness, running, served
@@ -282,17 +284,49 @@ async def test_catching_up_keeps_the_rate_limit_and_goes_on_after_it(live: Slack
 
 
 async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: SlackHarness) -> None:
+    live.api.user_says(TEAM, live.api.mention("also before"))
     live.person_says(PRIVATE, "before")
-    await live.intake.wait_for_texts("before")
+    await live.intake.wait_for(lambda: len(live.intake.messages) == 2)
     await live.until_confirmed()
     refusal = await lose(live)
-    live.person_says(PRIVATE, "in the gap")
+    live.api.user_says(TEAM, live.api.mention("in the gap"))
     live.api.socket.loses_events = False
-    limit = live.api.faults.add(too_many_requests("conversations.history", 1))
+    limit = live.api.faults.add(too_many_requests("conversations.history", 1))  # met by the DM, the liveliest
     live.api.faults.remove(refusal)
     await live.api.wait_for(lambda: live.api.faults.hits(limit))
-    live.person_says(PRIVATE, "newer")
-    await live.intake.wait_for(lambda: sorted(live.intake.texts) == ["before", "in the gap", "newer"])
+    live.api.user_says(TEAM, live.api.mention("newer"))
+    await live.intake.wait_for(lambda: {"in the gap", "newer"} <= set(live.intake.texts))
+
+
+async def test_a_history_that_hangs_does_not_hold_up_new_messages(harness: SlackHarness) -> None:
+    section = harness.channel._section  # type: ignore[attr-defined]
+    harness.replace_channel(SlackChannel.create(harness.context(section), replace(QUICK, gate_s=0.1)))
+    harness.start()
+    await harness.until(ChannelState.READY)
+    harness.person_says(PRIVATE, "before")
+    await harness.intake.wait_for_texts("before")
+    await harness.until_confirmed()
+    refusal = await lose(harness)
+    harness.person_says(PRIVATE, "in the gap")
+    harness.api.socket.loses_events = False
+    released = asyncio.Event()
+    harness.api.faults.add(Fault(method="conversations.history", hold=released))
+    harness.api.faults.remove(refusal)
+    await harness.until(ChannelState.READY)
+    harness.person_says(PRIVATE, "newer")
+    await harness.intake.wait_for_texts("before", "newer")
+    released.set()
+    await harness.intake.wait_for_texts("before", "newer", "in the gap")
+
+
+async def test_a_first_message_that_fails_is_made_good_even_before_anything_was_kept(harness: SlackHarness) -> None:
+    harness.cursors.failures = [StoreUnavailable("disk full")] * 10_000
+    harness.api.socket.retries_s = ()
+    harness.start()
+    await harness.until(ChannelState.READY)
+    harness.intake.failures.append(StoreUnavailable("disk full"))
+    harness.person_says(PRIVATE, "keep me")
+    await harness.intake.wait_for_texts("keep me")
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -179,11 +179,15 @@ async def test_the_profiles_time_zone_comes_after_the_acknowledgement_and_is_ask
     assert len(live.api.calls("users.info")) == 2
 
 
-async def test_nothing_is_asked_about_strangers(live: SlackHarness) -> None:
+async def test_nothing_is_asked_about_strangers_or_kept_of_them(live: SlackHarness) -> None:
     live.intake.refused_senders.add("U0EVE000001")
     live.api.user_says("D0EVE000001", "hello", user_id="U0EVE000001")
+    live.api.user_says(TEAM, live.api.mention("hello"), user_id="U0EVE000001")
     live.person_says(PRIVATE, "hello")
     await live.intake.wait_for(lambda: live.intake.zones)
+    await live.stop()  # what is kept is written now
+    assert any(":dm:" in name for name in live.cursors.values)
+    assert not any(":thread:" in name or "EVE" in name for name in live.cursors.values)
     assert [call.params["user"] for call in live.api.calls("users.info")] == [ADA]
 
 
