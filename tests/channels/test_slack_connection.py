@@ -294,6 +294,7 @@ async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: Slac
     limit = live.api.faults.add(too_many_requests("conversations.history", 1))  # met by the DM, the liveliest
     live.api.faults.remove(refusal)
     await live.api.wait_for(lambda: live.api.faults.hits(limit))
+    await live.send(OutboundMessage(address=PRIVATE, text="a call later, the refusal has arrived"))
     live.api.user_says(TEAM, live.api.mention("newer"))
     await live.intake.wait_for(lambda: {"in the gap", "newer"} <= set(live.intake.texts))
 

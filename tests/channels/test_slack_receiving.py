@@ -187,7 +187,7 @@ async def test_nothing_is_asked_about_strangers_or_kept_of_them(live: SlackHarne
     await live.intake.wait_for(lambda: live.intake.zones)
     await live.stop()  # what is kept is written now
     assert any(":dm:" in name for name in live.cursors.values)
-    assert not any(":thread:" in name or "EVE" in name for name in live.cursors.values)
+    assert not any(":thread:" in name or ":dm:U0EVE" in name for name in live.cursors.values)
     assert [call.params["user"] for call in live.api.calls("users.info")] == [ADA]
 
 
