@@ -283,7 +283,8 @@ async def test_catching_up_keeps_the_rate_limit_and_goes_on_after_it(live: Slack
     assert second.at_monotonic - first.at_monotonic >= 1
 
 
-async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: SlackHarness) -> None:
+@pytest.mark.parametrize("method", ["conversations.history", "users.conversations"])
+async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: SlackHarness, method: str) -> None:
     live.api.user_says(TEAM, live.api.mention("also before"))
     live.person_says(PRIVATE, "before")
     await live.intake.wait_for(lambda: len(live.intake.messages) == 2)
@@ -291,7 +292,7 @@ async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: Slac
     refusal = await lose(live)
     live.api.user_says(TEAM, live.api.mention("in the gap"))
     live.api.socket.loses_events = False
-    limit = live.api.faults.add(too_many_requests("conversations.history", 1))  # met by the DM, the liveliest
+    limit = live.api.faults.add(too_many_requests(method, 1))  # the history's is met by the DM, the liveliest
     live.api.faults.remove(refusal)
     await live.api.wait_for(lambda: live.api.faults.hits(limit))
     await live.send(OutboundMessage(address=PRIVATE, text="a call later, the refusal has arrived"))
