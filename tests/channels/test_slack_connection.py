@@ -14,10 +14,9 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
 from bot.messages import OutboundMessage
-from channels.slack import SlackChannel
 from channels.slack.content import Identity
 from channels.slack.dispatch import build_app
-from tests.channels.harness_slack import DM, PRIVATE, QUICK, TEAM, THREAD, SlackHarness, running, served
+from tests.channels.harness_slack import DM, PRIVATE, QUICK, TEAM, THREAD, SlackHarness, built, running, served
 from tests.platforms.slack_faults import Fault, refused, too_many_requests
 
 
@@ -301,8 +300,7 @@ async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: Slac
 
 
 async def test_a_history_that_hangs_does_not_hold_up_new_messages(harness: SlackHarness) -> None:
-    section = harness.channel._section  # type: ignore[attr-defined]
-    harness.replace_channel(SlackChannel.create(harness.context(section), replace(QUICK, gate_s=0.1)))
+    harness.replace_channel(built(harness, replace(QUICK, gate_s=0.1)))
     harness.start()
     await harness.until(ChannelState.READY)
     harness.person_says(PRIVATE, "before")

@@ -9,7 +9,9 @@ import pytest
 
 from bot.messages import Attachment
 from channels.slack import media
-from tests.channels.harness_slack import DM, PRIVATE, SlackHarness, running, served
+from channels.slack.api import WebApi
+from channels.slack.config import SlackConfig
+from tests.channels.harness_slack import DM, PRIVATE, QUICK, SlackHarness, running, served
 from tests.platforms.slack_faults import Fault, html_page
 
 
@@ -90,6 +92,25 @@ async def test_a_file_that_is_bigger_than_it_says_is_left(live: SlackHarness, mo
     attachment = await sent(live, "a.bin", b"x" * 10)
     live.api.world.files[attachment.ref.split("-")[-1].split("/")[0]].content = b"x" * 1_000
     assert "too big" in (await live.channel.fetch(attachment, PRIVATE)).error
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://files.slack.com/a", True),
+        ("https://slack.com/a", True),
+        ("https://files.slack-gov.com/a", True),
+        ("http://files.slack.com/a", False),
+        ("https://notslack.com/a", False),
+        ("https://files.slack.com.evil.example/a", False),
+        ("https://evil.example/files.slack.com", False),
+        ("F123", False),
+    ],
+)
+def test_which_hosts_are_slacks(url: str, shown: bool) -> None:
+    tokens = {"bot_token": "xoxb-1", "app_token": "xapp-1", "api_url": "https://slack-gov.com/api/"}
+    api = WebApi(SlackConfig.model_validate(tokens), QUICK)
+    assert api.is_own_host(url) is shown
 
 
 async def test_our_token_is_shown_to_slack_only(live: SlackHarness) -> None:

@@ -13,8 +13,19 @@ import pytest
 from bot.errors import QueueFull, StoreUnavailable
 from bot.interfaces import ChannelState, MenuCommand
 from bot.messages import Address, Button, ChatType, InboundMessage, OutboundMessage
-from channels.slack import SlackChannel
-from tests.channels.harness_slack import ADA, DM, PRIVATE, QUICK, ROOT, TEAM, THREAD, SlackHarness, running, served
+from tests.channels.harness_slack import (
+    ADA,
+    DM,
+    PRIVATE,
+    QUICK,
+    ROOT,
+    TEAM,
+    THREAD,
+    SlackHarness,
+    built,
+    running,
+    served,
+)
 from tests.platforms.slack_faults import Fault
 from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID
 
@@ -63,8 +74,7 @@ async def test_what_is_not_committed_is_not_acknowledged_and_comes_again_in_orde
 
 async def test_a_commit_that_takes_too_long_is_not_acknowledged(harness: SlackHarness) -> None:
     """C038: Slack sends again, and gets its acknowledgement then."""
-    section = harness.channel._section  # type: ignore[attr-defined]
-    harness.replace_channel(SlackChannel.create(harness.context(section), replace(QUICK, ack_s=0.0)))
+    harness.replace_channel(built(harness, replace(QUICK, ack_s=0.0)))
     harness.api.socket.retries_s = ()
     harness.start()
     await harness.until(ChannelState.READY)
@@ -82,6 +92,8 @@ async def test_an_event_nobody_can_read_is_kept_and_acknowledged(live: SlackHarn
     live.person_says(PRIVATE, "next")
     await live.intake.wait_for(lambda: "next" in live.intake.texts)
     await live.until_confirmed()
+    assert [(kept.channel, kept.account) for kept in live.intake.unparsed] == [("slack", BOT_USER_ID)]
+    assert '"channel":5' in live.intake.unparsed[0].raw
 
 
 async def test_an_edit_is_an_edit_and_a_preview_or_a_deletion_is_not(live: SlackHarness) -> None:
@@ -280,9 +292,8 @@ async def test_a_press_that_cannot_be_committed_is_not_acknowledged(live: SlackH
 
 
 async def test_slash_commands_become_commands_or_messages_and_are_acknowledged(harness: SlackHarness) -> None:
-    section = harness.channel._section  # type: ignore[attr-defined]
     menu = (MenuCommand(name="remind", description="set a reminder"), MenuCommand(name="help", description="help"))
-    harness.replace_channel(SlackChannel.create(replace(harness.context(section), menu=lambda: menu), QUICK))
+    harness.replace_channel(built(harness, QUICK, menu=menu))
     harness.start()
     await harness.until(ChannelState.READY)
     first = harness.api.command(DM, "/dutiful", "remind in 10 minutes tea")
