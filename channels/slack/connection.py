@@ -78,7 +78,7 @@ class Connection:
             threads=threads,
             clock=context.clock,
             timing=timing,
-            take=self._receiver.spoken,
+            take=self._receiver.missed,
         )
         self._receiver.gate = self._catchup.gate
         self._receiver.failed = self._catchup.again

@@ -32,6 +32,7 @@ _LEFT = {
 }
 _BACK = frozenset({"channel_unarchive", "group_unarchive"})
 _ENDED = frozenset({"tokens_revoked", "app_uninstalled"})
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 _WAITING_ERRANDS = 500
 
 _log = get_logger(__name__)
@@ -99,8 +100,19 @@ class Receiver:
         kind = str(event.get("type") or "")
         try:
             await self._take(kind, event)
-        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+        except _UNREADABLE as exc:
             await self.unreadable(body, exc)
+
+    async def missed(self, message: dict[str, Any]) -> None:
+        """Take a message out of the history.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        try:
+            await self.spoken(message)
+        except _UNREADABLE as exc:
+            await self.unreadable({"event": message}, exc)
 
     async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
         """Keep what could not be read.
@@ -140,7 +152,7 @@ class Receiver:
             self.ended = kind
 
     async def spoken(self, event: dict[str, Any]) -> None:
-        """Take a message, new or out of the history.
+        """Take a message, whichever way it came.
 
         Raises:
             StoreError: it could not be committed.

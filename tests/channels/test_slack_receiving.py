@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from bot.clock import SystemClock
 from bot.errors import QueueFull, StoreUnavailable
 from bot.interfaces import ChannelState, MenuCommand
 from bot.messages import Address, Button, ChatType, InboundMessage, OutboundMessage
+from channels.config import GroupPolicies
+from channels.slack.content import Identity
+from channels.slack.events import Reader
+from channels.slack.positions import Positions
+from channels.slack.receiving import Errands, Receiver
+from channels.slack.threads import Threads
 from tests.channels.harness_slack import (
     ADA,
     DM,
@@ -28,6 +35,7 @@ from tests.channels.harness_slack import (
 )
 from tests.platforms.slack_faults import Fault
 from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID
+from tests.support.recording_intake import MemoryCursors, RecordingIntake
 
 YES_NO = ((Button(label="Yes", data="yes please"), Button(label="No", data="no thanks")),)
 
@@ -316,3 +324,30 @@ async def test_a_command_is_committed_before_it_is_acknowledged(live: SlackHarne
     envelope = live.api.command(DM, "/dutiful", "help me")
     await live.api.wait_for(lambda: envelope.acknowledged)
     assert known == [False]
+
+
+async def test_a_message_of_the_history_that_nobody_can_read_is_kept_and_stops_nothing() -> None:
+    intake = RecordingIntake()
+    threads = Threads()
+
+    def names(user_id: str) -> str:
+        raise ValueError(user_id)
+
+    async def nothing(*ignored: object) -> None:
+        del ignored
+
+    me = Identity(user_id=BOT_USER_ID, bot_id=BOT_ID, team_id="T1")
+    clock = SystemClock()
+    receiver = Receiver(
+        reader=Reader(me=me, policies=GroupPolicies(), names=names, in_talk=lambda event: False),
+        intake=intake,
+        positions=Positions(MemoryCursors(clock), clock, threads, account=me.account, flush_s=1.0),
+        threads=threads,
+        errands=Errands(),
+        menu=tuple,
+        learn=nothing,
+        show_outcome=nothing,
+    )
+    await receiver.missed({"channel": DM, "ts": "1.0", "user": ADA, "text": "hello"})
+    (kept,) = intake.unparsed
+    assert (kept.error, '"hello"' in kept.raw) == (f"ValueError: {ADA}", True)
