@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import discord
 import pytest
 from pydantic import ValidationError
 
+from bot.config import load_config
 from bot.parts import config_sections
 from channels.config import GroupPolicy
 from channels.discord import DiscordChannel
@@ -84,3 +88,47 @@ def test_the_package_imports_without_the_sdk() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # our own code
     assert result.stdout.strip() == "[]"
+
+
+# --- the newcomer's page
+
+PAGE = (Path(__file__).parents[2] / "deploy" / "DISCORD.md").read_text(encoding="utf-8")
+
+
+def blocks() -> list[str]:
+    """Return the page's pieces of configuration."""
+    return re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def section_of(text: str, folder: Path) -> DiscordConfig:
+    (folder / "dutiful.toml").write_text(text)
+    section = load_config(folder / "dutiful.toml", sections=config_sections()).channels["discord"]
+    assert isinstance(section, DiscordConfig)
+    return section
+
+
+def test_the_pages_configuration_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DISCORD_BOT_TOKEN", "x.y.z")
+    first, policies = blocks()
+    assert section_of(first, tmp_path).allow_from == ["80351110224678912"]
+    policy = section_of(first + policies, tmp_path).group_policy
+    assert policy.of("41771983423143937", "197038439483310086") is GroupPolicy.ALL
+    assert policy.of("5", "197038439483310086") is GroupPolicy.MENTION
+    assert policy.of("5", "6") is GroupPolicy.OFF
+
+
+def test_what_the_page_leaves_commented_out_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DISCORD_BOT_TOKEN", "x.y.z")
+    first = blocks()[0]
+    assert section_of(re.sub(r"^#", "", first, flags=re.MULTILINE), tmp_path) == section_of(first, tmp_path)
+
+
+def test_the_pages_address_asks_for_the_permissions_it_lists() -> None:
+    listed = re.findall(r"^   \| ([A-Z][A-Za-z ]+?) \|", PAGE, re.MULTILINE)
+    number = re.search(r"permissions=(\d+)", PAGE)
+    assert number is not None
+    # The SDK's names are those of the page, but for these.
+    renamed = {"view_channels": "view_channel"}
+    names = [name.lower().replace(" ", "_") for name in listed]
+    assert len(names) == 7
+    assert discord.Permissions(**{renamed.get(name, name): True for name in names}).value == int(number[1])
