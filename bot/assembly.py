@@ -201,7 +201,7 @@ class Agent:
                 time_limit_s=config.limits.subagent_timeout_s,
             ),
             listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
-            voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
+            voice=Voice(base.sound.speaker, base.store.settings, base.bus, config.bot.data_dir / "media" / "voice"),
             channels=base.channels,
             settings=LoopSettings(
                 limits=config.limits,

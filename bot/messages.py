@@ -204,6 +204,11 @@ class OutboundMessage:
     job_id: str = ""  # the job whose reminder this is, so that a reply to it can name the job
     draft_id: str = ""  # the platform message to edit into the final text instead of sending a new one
 
+    @property
+    def withdraws(self) -> bool:
+        """Whether this only removes the draft that it names."""
+        return bool(self.draft_id) and not (self.text or self.attachments)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
