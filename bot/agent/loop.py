@@ -302,8 +302,8 @@ class AgentLoop:
             ending = await self._goals.settle(ending, outcome, request)
             await self._finish(outcome.turn, ending)
             self._voice.turn_ended(ending)
-        estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
-        self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
+            estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
+            self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
 
     def _model_of(self, turn: Turn) -> Model:
         return self._consolidator.fitted(self._runner.parts.models.get(turn.model))
