@@ -81,6 +81,11 @@ class Voice:
         task.cancel()
         return True
 
+    async def settled(self) -> None:
+        """Wait until nothing is to be spoken any more."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
     async def close(self) -> None:
         """End everything under way; what is not spoken yet never will be. Idempotent."""
         self._closed = True

@@ -207,7 +207,7 @@ class Rig:
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
         self.tool_context, self.skills = agent.tool_context, agent.skills
-        self.consolidator, self.memory_book = agent.consolidator, agent.memory_book
+        self.consolidator, self.memory_book, self.voice = agent.consolidator, agent.memory_book, agent.voice
         self.scheduler.system_jobs = agent.system_jobs()
         for tool in setup.tools:
             self.registry.register(tool)
