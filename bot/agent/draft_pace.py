@@ -7,32 +7,53 @@ here; a wait that a platform asks for is stored with the chat, where delivery ke
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
 from bot.interfaces import Channel
 from bot.messages import Address, ChatType
 
-_KEPT_CHATS = 1_000  # beyond that those whose time is over are forgotten
+_KEPT_CHATS = 1_000  # beyond that those whose time has come are forgotten
+
+
+@dataclass(slots=True)
+class _Chat:
+    """When a chat may be shown something next, on the loop's clock; the lock is held by whoever is next."""
+
+    free_at_s: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class DraftPace:
     """Lets drafts wait for their turn, first come, first served."""
 
     def __init__(self) -> None:
-        self._free_at_s: dict[str, float] = {}  # by rate key, and by channel name: on the loop's clock
+        self._chats: dict[str, _Chat] = {}  # by rate key
+        self._free_at_s: dict[str, float] = {}  # by channel
 
     async def wait(self, channel: Channel, address: Address, chat_type: ChatType) -> None:
         """Return when the chat may be shown something; that counts as done, whether it is or not."""
         interval_s = channel.draft_interval_s or 0.0
         if chat_type is ChatType.GROUP and channel.draft_group_interval_s is not None:
             interval_s = channel.draft_group_interval_s
-        await self._wait(address.rate_key, interval_s)
-        await self._wait(channel.name, channel.draft_gap_s)  # only now, so that a slow chat delays no other
+        chat = self._chat(address.rate_key)
+        async with chat.lock:
+            await asyncio.sleep(chat.free_at_s - _now_s())
+            await self._wait_for_channel(channel)  # only now, so that a chat that waits delays no other
+            chat.free_at_s = _now_s() + interval_s
 
-    async def _wait(self, key: str, interval_s: float) -> None:
-        now_s = asyncio.get_running_loop().time()
-        at_s = max(now_s, self._free_at_s.get(key, 0.0))
-        if len(self._free_at_s) > _KEPT_CHATS:
-            self._free_at_s = {name: free_s for name, free_s in self._free_at_s.items() if free_s > now_s}
-        self._free_at_s[key] = at_s + interval_s
-        if at_s > now_s:
-            await asyncio.sleep(at_s - now_s)
+    async def _wait_for_channel(self, channel: Channel) -> None:
+        now_s = _now_s()
+        at_s = max(now_s, self._free_at_s.get(channel.name, 0.0))
+        self._free_at_s[channel.name] = at_s + channel.draft_gap_s
+        await asyncio.sleep(at_s - now_s)
+
+    def _chat(self, key: str) -> _Chat:
+        if len(self._chats) > _KEPT_CHATS and key not in self._chats:
+            now_s = _now_s()
+            busy = {name: chat for name, chat in self._chats.items() if chat.lock.locked() or chat.free_at_s > now_s}
+            self._chats = busy
+        return self._chats.setdefault(key, _Chat())
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

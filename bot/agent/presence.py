@@ -21,7 +21,7 @@ from bot.records import Turn
 TYPING_AFTER_S = 0.3  # quick answers need no signal
 TYPING_EVERY_S = 4.5  # platforms let it fade after about five seconds
 
-_SEEN_LIMIT_S = 5.0  # what a turn's end waits for marks that are still under way
+_SEEN_LIMIT_S = 2.0  # what a turn's end waits for marks that are still under way
 
 _log = get_logger(__name__)
 
