@@ -13,13 +13,14 @@ the text stays there as a message of its own.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent.draft_pace import DraftPace
 from bot.clock import US_PER_S, Clock
 from bot.errors import ChannelError, RateLimited, SendUncertain, StoreError
 from bot.faults import fault_point
-from bot.interfaces import Channel, ChannelState, Draft, Outbox, Turns
+from bot.interfaces import Channel, ChannelState, Draft, Outbox, Topic, Turns
 from bot.log import get_logger
 from bot.records import Turn
 
@@ -51,6 +52,7 @@ class DraftParts:
     outbox: Outbox
     clock: Clock
     pace: DraftPace
+    ring: Callable[[Topic], None]
 
 
 class Drafting:
@@ -120,6 +122,7 @@ class Drafting:
         state = await self._parts.turns.draft_state(self._turn)
         if state.draft_id != self._draft_id:
             self._draft_id, self._shown = state.draft_id, ""
+            self._parts.ring(Topic.OUTBOUND)  # its removal waits to be sent
         if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.now_us():
             return False
         return bool(self._draft_id) or state.is_next  # what is new does not stand above what waits to be sent

@@ -117,7 +117,7 @@ class AgentLoop:
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._arrivals = Arrivals(channels, store.outbox)
-        self._drafts = DraftParts(turns=store.turns, outbox=store.outbox, clock=clock, pace=DraftPace())
+        self._drafts = DraftParts(turns=store.turns, outbox=store.outbox, clock=clock, pace=DraftPace(), ring=bus.ring)
         self._settings = settings
         self._idle_sessions = idle_sessions
         self._on_end = on_end
@@ -361,8 +361,7 @@ class AgentLoop:
         fault_point("finished")
         if more:
             self._bus.ring(Topic.INBOUND)
-        if ending.outbound:
-            self._bus.ring(Topic.OUTBOUND)
+        self._bus.ring(Topic.OUTBOUND)  # also without an answer: a draft may have to go
         message_ids = [item.message.message_id for item in turn.messages]
         self._on_end(turn.address.channel, message_ids, replied=bool(ending.outbound))
         if ending.state is not TurnState.DONE:

@@ -252,6 +252,10 @@ class Rig:
         """Begin no more turns and let running ones end, up to the grace."""
         await self._end("loop")
 
+    async def stop_delivery(self) -> None:
+        """Send nothing more."""
+        await self._end("delivery")
+
     async def _end(self, name: str) -> None:
         if task := self._tasks.pop(name, None):
             task.cancel()
