@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+NO_REPLY = "NO_REPLY"
+"""What a model answers to say nothing, where it is told that it may."""
+
 
 class Origin(StrEnum):
     """Who caused an inbound message."""

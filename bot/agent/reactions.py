@@ -6,12 +6,9 @@ belongs to (`MessageBus.publish_reaction`).
 
 from __future__ import annotations
 
-from bot.messages import InboundMessage
+from bot.messages import NO_REPLY, InboundMessage
 from bot.records import Turn
 from bot.security.untrusted import on_one_line
-
-NO_REPLY = "NO_REPLY"
-"""What the model answers to say nothing."""
 
 _EMOJI_LIMIT_CHARS = 64
 

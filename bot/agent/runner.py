@@ -15,13 +15,14 @@ from functools import cached_property
 
 from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.models import Model
-from bot.agent.reactions import NO_REPLY, may_stay_silent, says_nothing
+from bot.agent.reactions import may_stay_silent, says_nothing
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply
 from bot.log import get_logger
+from bot.messages import NO_REPLY
 from bot.records import CallRecord, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.calls import call_ids, with_unique_ids
