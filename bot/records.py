@@ -19,6 +19,11 @@ Message = dict[str, Any]
 """One chat.completions message, as it is stored in history and sent to a provider."""
 
 
+def moved_prefix(channel: str) -> str:
+    """Return how the cursors begin that say which chats of a channel have another id now: new id -> old id."""
+    return f"moved:{channel}:"
+
+
 class Acceptance(StrEnum):
     """What became of an inbound message."""
 

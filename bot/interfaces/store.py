@@ -337,8 +337,8 @@ class Cursors(Protocol):
     async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
         """Return a cursor, or None when unset or older than `max_age_us`."""
 
-    async def set(self, name: str, value: str) -> None:
-        """Commit a cursor."""
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
+        """Commit a cursor; `durable`: so that power loss does not undo it."""
 
     async def starting_with(self, prefix: str) -> dict[str, str]:
         """Return all cursors whose names begin so, by name."""

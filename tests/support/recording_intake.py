@@ -168,7 +168,7 @@ class MemoryCursors:
         too_old = max_age_us is not None and self._clock.now_us() - set_us > max_age_us
         return None if name not in self.values or too_old else value
 
-    async def set(self, name: str, value: str) -> None:
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
         """See `Cursors.set`."""
         if self.failures:
             raise self.failures.pop(0)
