@@ -93,11 +93,10 @@ class AlbumDesk:
         """
         self._tasks = tasks
         self._albums.clear()
-        records = await self._cursors.starting_with(self._recorded)
-        for name, value in sorted(records.items(), key=lambda record: str(json.loads(record[1])["at_us"])):
-            record = json.loads(value)
-            past = _Past(addressed=record["addressed"], message_ids=frozenset(record["ids"]))
-            self._past[name.removeprefix(self._recorded)] = past
+        kept = await self._cursors.starting_with(self._recorded)
+        records = [(name.removeprefix(self._recorded), json.loads(value)) for name, value in kept.items()]
+        for key, record in sorted(records, key=lambda item: int(item[1]["at_us"])):
+            self._past[key] = _Past(addressed=record["addressed"], message_ids=frozenset(record["ids"]))
         parked = await self._cursors.starting_with(self._parked)
         for update_id, raw in sorted((int(name.removeprefix(self._parked)), raw) for name, raw in parked.items()):
             part = read(json.loads(raw))

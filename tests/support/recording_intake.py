@@ -35,6 +35,7 @@ class RecordingIntake:
         self.bell = Bell()
         self.messages: list[InboundMessage] = []
         self.duplicates: list[InboundMessage] = []
+        self.edits: list[InboundMessage] = []
         self.late_edits: list[InboundMessage] = []
         self.unparsed: list[Unparsed] = []
         self.migrations: list[tuple[str, str, str]] = []
@@ -63,6 +64,7 @@ class RecordingIntake:
         """See `Intake.publish_edit`."""
         self._fail()
         found = self._find(message)
+        self.edits.append(message)
         if found is None:
             self.late_edits.append(message)
         else:
