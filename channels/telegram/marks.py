@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
 
 _FORBIDDEN_CHATS = 1_000  # remembered; of more, all are tried anew
 
+# What Telegram says of an emoji that is no reaction, or none of those a group allows.
+_NOT_ALLOWED = ("reaction_invalid", "reactions_", "reaction is not allowed")
+
 _log = get_logger(__name__)
 
 
@@ -40,7 +43,7 @@ class SeenMark:
 
     def _refused(self, address: Address, error: str) -> None:
         """Do not try again what cannot work: groups choose which reactions they allow, private chats take all."""
-        if "reaction" not in error.lower():
+        if not any(mark in error.lower() for mark in _NOT_ALLOWED):
             _log.debug("message not marked as seen", chat=address.key, error=error)
         elif address.chat_id.startswith("-"):
             _log.info("reactions are not allowed in this group", chat=address.key, error=error)
