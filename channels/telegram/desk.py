@@ -19,7 +19,7 @@ from bot.messages import InboundMessage
 from channels.telegram.albums import AlbumDesk
 from channels.telegram.config import Timing
 from channels.telegram.content import CHANNEL, BotIdentity
-from channels.telegram.groups import GroupRules
+from channels.telegram.groups import Groups
 from channels.telegram.presses import PressDesk
 from channels.telegram.taps import Pressed, Reacted
 from channels.telegram.updates import (
@@ -47,11 +47,11 @@ class UpdateDesk:
     """Where updates are handed in, one by one or those of several chats at once. Works while `serve` runs."""
 
     def __init__(
-        self, *, api: BotApi, me: BotIdentity, rules: GroupRules, context: ChannelContext, timing: Timing
+        self, *, api: BotApi, me: BotIdentity, groups: Groups, context: ChannelContext, timing: Timing
     ) -> None:
         self._api = api
         self._me = me
-        self._rules = rules
+        self._groups = groups
         self._intake = context.intake
         self._presses = PressDesk(api, context.intake, timing, language=context.language)
         self._albums = AlbumDesk(
@@ -84,7 +84,7 @@ class UpdateDesk:
 
     async def _restore(self, tasks: TaskGroup) -> None:
         try:
-            await self._rules.restore()
+            await self._groups.restore()
             await self._albums.restore(tasks, self._read_part)
         except StoreError as exc:
             raise ChannelError(f"the database cannot be read now: {exc}") from exc
@@ -115,7 +115,10 @@ class UpdateDesk:
             await self._handle(event, raw)
 
     def _read(self, raw: Any) -> Event | None:
-        return read_update(self._api.parse_update(raw), self._me, self._rules.policies)
+        update = self._api.parse_update(raw)
+        if update.message is not None and update.message.chat.type == "supergroup":
+            self._groups.note_forum(str(update.message.chat.id), is_forum=bool(update.message.chat.is_forum))
+        return read_update(update, self._me, self._groups.policies)
 
     def _read_part(self, raw: Any) -> Received | None:
         """Return a parked part; it was readable once, and is left out should it not be any more."""
@@ -151,7 +154,7 @@ class UpdateDesk:
                 if edited is not None:
                     await self._intake.publish_edit(edited)
             case Migrated():
-                self._rules.moved(event.old_chat_id, event.new_chat_id)
+                self._groups.moved(event.old_chat_id, event.new_chat_id)
                 await self._intake.migrate_chat(CHANNEL, event.old_chat_id, event.new_chat_id)
             case Closed():
                 paused = await self._intake.close_chat(event.address, event.reason)
