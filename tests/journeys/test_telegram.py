@@ -9,6 +9,7 @@ import pytest
 
 from bot.security.workspace import folder_name
 from tests.platforms.bot_api import BotApi
+from tests.platforms.bot_api_faults import Fault
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply, last_user_text
 from tests.support.service import Service, free_port
@@ -65,6 +66,33 @@ async def test_a_kill_by_webhook_loses_and_doubles_nothing(telegram: BotApi, ser
     await service.start()
     await telegram.wait_for(lambda: "two" in " ".join(telegram.texts(ADA)))
     assert " ".join(telegram.texts(ADA)).count("one") == 1
+
+
+async def test_a_restart_whose_update_comes_again_happens_once(telegram: BotApi, service: Service) -> None:
+    """C030: Telegram never heard that the command was taken, and posts it to the new process too."""
+    use_webhook(telegram, service)
+    service.configure(service.sections, {"access": {"owners": [f"telegram:{ADA}"]}})
+    telegram.faults.add(Fault(method="webhook", drop_after=True))
+    await service.start()
+    telegram.user_says(ADA, "/restart")
+    assert await service.wait_exit() == 75
+    await service.start()
+    telegram.user_says(ADA, "are you back?")
+    await telegram.wait_for(lambda: "are you back?" in telegram.texts(ADA))
+    await telegram.wait_for(lambda: telegram.updates.pending_count == 0)
+    assert service.running
+    assert "repeated message ignored" in service.log_text()
+
+
+async def test_what_waited_at_telegram_is_answered_in_order(telegram: BotApi, service: Service) -> None:
+    """C031: three updates wait when the webhook is set for the first time."""
+    for text in ("one", "two", "three"):
+        telegram.user_says(ADA, text)
+    use_webhook(telegram, service)
+    await service.start()
+    await telegram.wait_for(lambda: "three" in " ".join(telegram.texts(ADA)))
+    said = " ".join(telegram.texts(ADA))
+    assert said.index("one") < said.index("two") < said.index("three")
 
 
 @pytest.mark.parametrize("mode", ["polling", "webhook"])
