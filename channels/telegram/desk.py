@@ -57,6 +57,7 @@ class UpdateDesk:
         self._albums = AlbumDesk(
             account=str(me.id),
             publish=self._publish,
+            beside=self.beside,
             cursors=context.cursors,
             clock=context.clock,
             timing=timing,
@@ -73,7 +74,7 @@ class UpdateDesk:
         try:
             async with TaskGroup() as tasks:
                 self._tasks = tasks
-                await self._restore(tasks)
+                await self._restore()
                 await receive()
         except* ChannelError as group:  # the group's wrapping would say nothing to whoever catches it
             failures.extend(group.exceptions)
@@ -82,18 +83,28 @@ class UpdateDesk:
         if failures:
             raise failures[0]
 
-    async def _restore(self, tasks: TaskGroup) -> None:
+    async def _restore(self) -> None:
         try:
             await self._groups.restore()
-            await self._albums.restore(tasks, self._read_part)
+            await self._albums.restore(self._read_part)
         except StoreError as exc:
             raise ChannelError(f"the database cannot be read now: {exc}") from exc
 
     def beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Let something go on beside receiving that must not hold it up; it handles its own errors."""
+        """Let something go on beside receiving that must not hold it up; it handles its own errors.
+
+        While the desk is closing it is left out: an update that came just then is committed all the same.
+        """
+        try:
+            self._open_tasks().create_task(work, name=name)
+        except RuntimeError as exc:  # none, or the group is shutting down
+            work.close()
+            _log.debug("left out at the end", task=name, error=str(exc))
+
+    def _open_tasks(self) -> TaskGroup:
         if self._tasks is None:
             raise RuntimeError("the desk is closed")
-        self._tasks.create_task(work, name=name)
+        return self._tasks
 
     async def take(self, raw: Any) -> None:
         """Commit what an update says; returns once the platform may forget it.
