@@ -158,14 +158,18 @@ class Delivery:
             self._bus.ring(Topic.OUTBOUND)
 
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
-        if row.state is SendState.SENDING:
+        withdraws = row.message.withdraws  # as often as it takes: a draft that is gone is what is wanted
+        if row.state is SendState.SENDING and not withdraws:
             await _record(partial(self._look_into, row, channel))
             return
         fault_point("sending")
         progress = _Progress(row, self._outbox)
         while True:
             try:
-                await channel.send(row.message, progress)
+                if withdraws:
+                    await channel.drop_draft(row.message.address, row.message.draft_id)
+                else:
+                    await channel.send(row.message, progress)
                 break
             except SendUncertain as exc:
                 if not progress.is_second_try:

@@ -19,6 +19,20 @@ Message = dict[str, Any]
 """One chat.completions message, as it is stored in history and sent to a provider."""
 
 
+MOVED = "moved:"
+"""How the cursors begin that say which chats have another id now: `moved:channel:new id` holds the old one."""
+
+
+def moved_prefix(channel: str) -> str:
+    """Return how the cursors of `MOVED` begin for a channel."""
+    return f"{MOVED}{channel}:"
+
+
+def moved_variant(variant: str, old_chat_id: str) -> str:
+    """Return the variant of a message's identity after its chat got another id, where message ids begin anew."""
+    return f"{variant}@{old_chat_id}"
+
+
 class Acceptance(StrEnum):
     """What became of an inbound message."""
 
@@ -174,6 +188,19 @@ class Turn:
     def home_session_id(self) -> int:
         """The conversation that what this turn starts belongs to: a scheduled task's is the one it was made in."""
         return int(self.meta.get("session_id") or self.session_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftState:
+    """How things stand for showing a turn's unfinished text.
+
+    `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
+    nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    """
+
+    draft_id: str
+    held_until_us: int
+    is_next: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

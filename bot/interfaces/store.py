@@ -22,6 +22,7 @@ from bot.records import (
     CallRecord,
     CallResult,
     DeadLetter,
+    DraftState,
     Ending,
     Goal,
     Job,
@@ -70,7 +71,14 @@ class Turns(Protocol):
         """
 
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
-        """Remember the platform message that shows the turn's unfinished text."""
+        """Remember the platform message that shows the turn's unfinished text.
+
+        It becomes the first message the turn ends with, if that goes to the turn's address and is text alone.
+        Else it is withdrawn: also when the turn sends something else there first, or the person wrote below it.
+        """
+
+    async def draft_state(self, turn: Turn) -> DraftState:
+        """Return which message shows the turn's unfinished text, and whether the chat may be shown anything now."""
 
     async def finish(self, turn: Turn, ending: Ending) -> bool:
         """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.
@@ -181,11 +189,14 @@ class Outbox(Protocol):
     async def close_chat(self, address: Address, error: str) -> int:
         """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
 
-    async def reopen_chat(self, address: Address) -> None:
-        """Note that the chat speaks to us again."""
+    async def reopen_chat(self, address: Address) -> int:
+        """Note that the chat speaks to us again; jobs that its closing paused go on. Returns how many."""
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
-        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction."""
+        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction.
+
+        A cursor `moved_prefix(channel)` + new id keeps the old one, for what the configuration says of it.
+        """
 
     async def job_of(self, address: Address, platform_id: str) -> str:
         """Return the id of the job whose reminder was sent as this platform message, or ''."""
@@ -337,8 +348,8 @@ class Cursors(Protocol):
     async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
         """Return a cursor, or None when unset or older than `max_age_us`."""
 
-    async def set(self, name: str, value: str) -> None:
-        """Commit a cursor."""
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
+        """Commit a cursor; `durable`: so that power loss does not undo it."""
 
     async def starting_with(self, prefix: str) -> dict[str, str]:
         """Return all cursors whose names begin so, by name."""
