@@ -41,9 +41,9 @@ class ObservedCursors(MemoryCursors):
         super().__init__(clock)
         self.bell = Bell()
 
-    async def set(self, name: str, value: str) -> None:
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
         """See `Cursors.set`."""
-        await super().set(name, value)
+        await super().set(name, value, durable=durable)
         self.bell.ring()
 
     async def remove(self, name: str) -> None:
