@@ -122,7 +122,7 @@ def test_each_key_of_the_example_is_explained() -> None:
             assert before.startswith("# "), line
 
 
-@pytest.mark.parametrize("name", ["telegram", "slack", "console"])
+@pytest.mark.parametrize("name", ["telegram", "discord", "slack", "console"])
 def test_the_example_shows_every_key_of_a_channel_and_is_valid(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
