@@ -110,6 +110,7 @@ class ConsoleHarness(ChannelHarness):
             if event["event"] != "message":
                 continue
             if self._hangs_up:
+                self._hangs_up = False
                 self.console.detach(terminal)
                 return
             self.console.confirm(event["outbox"])
