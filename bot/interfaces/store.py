@@ -149,14 +149,14 @@ class Outbox(Protocol):
         """Mark the sendable heads of up to `limit` order keys as sending, and return them.
 
         A row that comes in state `sending` is one whose send was cut short: its fate is unknown. The second
-        value is when the next row may be sent, None when none waits.
+        value is when the next row may be sent, None when none waits; after `limit` rows it is now.
         """
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """Return when the next queued row may be sent, None when nothing is queued."""
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
-        """Store the platform ids of the parts sent so far."""
+        """Store the platform ids of the parts sent so far; the next part has a whole lease again."""
 
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
@@ -172,11 +172,14 @@ class Outbox(Protocol):
     ) -> None:
         """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
 
+    async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
+        """Keep a row in state sending, its fate unknown: at `look_at_us` it is claimed to be looked into."""
+
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """Hold back everything for a chat until then (rate limit)."""
 
-    async def bury(self, outbox_id: int, error: str) -> None:
-        """Make a row a dead letter, so that the next of its key can go."""
+    async def bury(self, outbox_id: int, error: str, *, uncertain: bool = False) -> None:
+        """Make a row a dead letter, so that the next of its key can go; `uncertain`: it may have arrived after all."""
 
     async def close_chat(self, address: Address, error: str) -> int:
         """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
