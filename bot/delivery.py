@@ -248,6 +248,9 @@ class Delivery:
                 return
             _log.warning("what was sent cannot be looked up", error=str(exc))
             found = None
+        except TimeoutError:
+            await self._cannot_look(row, progress, f"no answer within {self._limits.look_s:.0f} s", None)
+            return
         except Exception as exc:  # noqa: BLE001 - a channel's mistake in looking must not lead to a copy
             _log.exception("what was sent cannot be looked up")
             await self._cannot_look(row, progress, f"{type(exc).__name__}: {exc}", None)
