@@ -243,6 +243,33 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A line of the list of messages. `next_us`: when it is tried, or looked into, next; None where it is not."""
+
+    row: OutboxRow
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxPage:
+    """A part of the list of messages that are not well sent, of which there are `total`."""
+
+    entries: tuple[OutboxEntry, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxChange:
+    """What was changed: `rows`, as they were before; nothing at all if any was `refused`.
+
+    `refused` has the state of each message that cannot be changed so; None: there is no such message.
+    """
+
+    rows: tuple[OutboxRow, ...]
+    refused: Mapping[int, SendState | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job as asked for; the store adds id and state."""
 

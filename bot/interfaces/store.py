@@ -27,6 +27,8 @@ from bot.records import (
     Job,
     Message,
     NewJob,
+    OutboxChange,
+    OutboxPage,
     OutboxRow,
     Person,
     PressOutcome,
@@ -400,6 +402,18 @@ class Overview(Protocol):
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
+
+    async def outbox(self, *, before_id: int | None = None, limit: int) -> OutboxPage:
+        """Return the newest messages (below an id) that wait, are being sent, are dead or uncertain; oldest first."""
+
+    async def resend(self, ids: Collection[int] | None) -> OutboxChange:
+        """Queue dead letters again in their old place, None: all of them; what waits is tried now.
+
+        Parts that are out stay out, and a chat that was closed is tried. All or none.
+        """
+
+    async def drop(self, ids: Collection[int] | None) -> OutboxChange:
+        """Forget messages that are not being sent, None: all dead letters. All or none."""
 
     async def prune(self, *, older_than_us: int) -> int:
         """Forget bookkeeping that was settled before then, dead letters excepted; returns the rows removed.
