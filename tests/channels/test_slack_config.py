@@ -1,0 +1,96 @@
+"""The `[channels.slack]` section, and that the channel is found and built without its SDK."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from bot.config import load_config
+from bot.parts import config_sections
+from channels.config import GroupPolicy
+from channels.slack import SlackChannel
+from channels.slack.config import SlackConfig
+
+TOKENS = {"bot_token": "xoxb-1-secret", "app_token": "xapp-1-secret"}
+
+
+def test_defaults_let_nobody_in_and_answer_in_channels_when_mentioned() -> None:
+    config = SlackConfig.model_validate(TOKENS)
+    assert config.allow_from == []
+    assert config.group_policy.of("C1") is GroupPolicy.MENTION
+    assert config.api_url == "https://slack.com/api/"
+
+
+def test_ids_of_people_and_bots_are_taken_and_everybody() -> None:
+    config = SlackConfig.model_validate({**TOKENS, "allow_from": ["U0ADA", " W123AB ", "B0OTHER"]})
+    assert config.allow_from == ["U0ADA", "W123AB", "B0OTHER"]
+    assert SlackConfig.model_validate({**TOKENS, "allow_from": "*"}).allow_from == "*"
+
+
+@pytest.mark.parametrize("entry", ["@ada", "ada", "Ada Lovelace", "", "u0ada", "C0TEAM00001", "U", "U0ÄDA"])
+def test_names_are_refused_with_the_reason(entry: str) -> None:
+    with pytest.raises(ValidationError, match="names can be changed"):
+        SlackConfig.model_validate({**TOKENS, "allow_from": [entry]})
+
+
+@pytest.mark.parametrize("entry", [True, 5, None, ["U0ADA"]])
+def test_what_is_no_id_at_all_is_refused(entry: object) -> None:
+    with pytest.raises(ValidationError, match="ids are text"):
+        SlackConfig.model_validate({**TOKENS, "allow_from": [entry]})
+
+
+def test_a_channel_may_have_a_policy_of_its_own() -> None:
+    section = {**TOKENS, "group_policy": {"default": "off", "C0TEAM00001": "all"}}
+    policies = SlackConfig.model_validate(section).group_policy
+    assert policies.of("C0TEAM00001") is GroupPolicy.ALL
+    assert policies.of("C0OTHER") is GroupPolicy.OFF
+
+
+@pytest.mark.parametrize(
+    ("mixed", "words"),
+    [
+        ({"bot_token": "xapp-1-secret"}, "is an app-level token.*bot_token takes the Bot User OAuth Token"),
+        ({"bot_token": "xoxp-1-secret"}, "is a user's token"),
+        ({"app_token": "xoxb-1-secret"}, "is a bot token.*app_token takes the App-Level Token"),
+        ({"bot_token": "xoxb-1 secret"}, "white space"),
+        ({"app_token": ""}, "app_token"),
+        ({"bot_token": None}, "bot_token"),
+    ],
+)
+def test_tokens_that_were_mixed_up_are_told_plainly_and_not_shown(mixed: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words) as caught:
+        SlackConfig.model_validate({**TOKENS, **mixed})
+    assert "secret" not in str(caught.value)
+
+
+def test_tokens_are_never_shown() -> None:
+    assert "secret" not in repr(SlackConfig.model_validate(TOKENS))
+
+
+def test_tokens_may_be_named_instead_of_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLACK_APP_TOKEN", "xapp-from-env")
+    (tmp_path / "token").write_text("xoxb-from-file\n")
+    lines = ["[channels.slack]", 'bot_token = "file:token"', 'app_token = "env:SLACK_APP_TOKEN"']
+    (tmp_path / "dutiful.toml").write_text("\n".join(lines))
+    section = load_config(tmp_path / "dutiful.toml", sections=config_sections()).channels["slack"]
+    assert isinstance(section, SlackConfig)
+    assert section.bot_token.get_secret_value() == "xoxb-from-file"
+    assert section.app_token.get_secret_value() == "xapp-from-env"
+
+
+def test_the_package_imports_without_its_sdk() -> None:
+    code = (
+        "import sys; import channels.slack; "
+        "print([name for name in sys.modules if name.split('.')[0] in {'slack_sdk', 'slack_bolt', 'aiohttp', 'pyromark'}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_channel_is_the_packages_only_one() -> None:
+    assert SlackChannel.name == "slack"
+    assert SlackChannel.config_cls is SlackConfig
