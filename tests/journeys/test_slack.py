@@ -19,8 +19,6 @@ from tests.platforms.slack_api import SlackApi
 from tests.platforms.slack_faults import Fault, too_many_requests
 from tests.support.service import Service, free_port
 
-pytest.importorskip("channels.slack", reason="the Slack channel is not there yet")
-
 TEAM = "C0TEAM00001"
 ADA_DM, BEN_DM = "D0ADA000001", "D0BEN000001"
 BEN = "U0BEN000001"
