@@ -19,6 +19,20 @@ Message = dict[str, Any]
 """One chat.completions message, as it is stored in history and sent to a provider."""
 
 
+MOVED = "moved:"
+"""How the cursors begin that say which chats have another id now: `moved:channel:new id` holds the old one."""
+
+
+def moved_prefix(channel: str) -> str:
+    """Return how the cursors of `MOVED` begin for a channel."""
+    return f"{MOVED}{channel}:"
+
+
+def moved_variant(variant: str, old_chat_id: str) -> str:
+    """Return the variant of a message's identity after its chat got another id, where message ids begin anew."""
+    return f"{variant}@{old_chat_id}"
+
+
 class Acceptance(StrEnum):
     """What became of an inbound message."""
 

@@ -186,11 +186,14 @@ class Outbox(Protocol):
     async def close_chat(self, address: Address, error: str) -> int:
         """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
 
-    async def reopen_chat(self, address: Address) -> None:
-        """Note that the chat speaks to us again."""
+    async def reopen_chat(self, address: Address) -> int:
+        """Note that the chat speaks to us again; jobs that its closing paused go on. Returns how many."""
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
-        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction."""
+        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction.
+
+        A cursor `moved_prefix(channel)` + new id keeps the old one, for what the configuration says of it.
+        """
 
     async def job_of(self, address: Address, platform_id: str) -> str:
         """Return the id of the job whose reminder was sent as this platform message, or ''."""
@@ -342,8 +345,8 @@ class Cursors(Protocol):
     async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
         """Return a cursor, or None when unset or older than `max_age_us`."""
 
-    async def set(self, name: str, value: str) -> None:
-        """Commit a cursor."""
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
+        """Commit a cursor; `durable`: so that power loss does not undo it."""
 
     async def starting_with(self, prefix: str) -> dict[str, str]:
         """Return all cursors whose names begin so, by name."""

@@ -6,13 +6,11 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
-from bot.memories import HomeKind, MemoryHome
 from bot.messages import Address, OutboundMessage, clean_text
 from bot.records import OutboxRow, SendState
+from bot.store.chats import close_chat, migrate_chat, reopen_chat
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
 from bot.store.database import Database
-from bot.store.goals import pause_goals
-from bot.store.memory import migrate_memory
 
 SEND_LEASE_US = 300 * US_PER_S
 """A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
@@ -193,33 +191,21 @@ class SqlOutbox:
         """See `Outbox.close_chat`."""
 
         def work(conn: sqlite3.Connection) -> int:
-            conn.execute(
-                "INSERT INTO chats (rate_key, closed) VALUES (?, ?) ON CONFLICT (rate_key) DO UPDATE SET closed = ?",
-                (address.rate_key, error, error),
-            )
-            conn.execute(
-                "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE rate_key = ? AND state = 'queued'",
-                (error, self._clock.now_us(), address.rate_key),
-            )
-            cursor = conn.execute(
-                "UPDATE jobs SET state = 'paused', next_us = NULL, last_error = ? WHERE channel = ? AND chat_id = ?"
-                " AND state = 'active'",
-                (error, address.channel, address.chat_id),
-            )
-            pause_goals(conn, address)
-            return cursor.rowcount
+            return close_chat(conn, address, error, now_us=self._clock.now_us())
 
         return await self._database.write(work, durable=True)
 
-    async def reopen_chat(self, address: Address) -> None:
+    async def reopen_chat(self, address: Address) -> int:
         """See `Outbox.reopen_chat`."""
-        await self._update("UPDATE chats SET closed = '' WHERE rate_key = ?", (address.rate_key,))
+        return await self._database.write(
+            lambda conn: reopen_chat(conn, address, now_us=self._clock.now_us()), durable=True
+        )
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
         """See `Outbox.migrate_chat`."""
 
         def work(conn: sqlite3.Connection) -> None:
-            _migrate_chat(conn, channel, old_chat_id, new_chat_id)
+            migrate_chat(conn, channel, old_chat_id, new_chat_id, now_us=self._clock.now_us())
 
         await self._database.write(work, durable=True)
 
@@ -256,33 +242,3 @@ class SqlOutbox:
 def _one(rows: sqlite3.Cursor) -> OutboxRow | None:
     row = rows.fetchone()
     return None if row is None else outbox_row(row)
-
-
-def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:
-    """Give every row of a chat its new id. Lanes that exist under both ids keep the old history."""
-    before, after = f"{channel}:{old}", f"{channel}:{new}"
-    for table in ("inbox", "outbox", "jobs", "subagents", "goals"):
-        conn.execute(
-            f"UPDATE OR IGNORE {table} SET chat_id = ? WHERE channel = ? AND chat_id = ?",  # noqa: S608
-            (new, channel, old),
-        )
-    conn.execute("UPDATE OR REPLACE chats SET rate_key = ? WHERE rate_key = ?", (after, before))
-    conn.execute("UPDATE outbox SET rate_key = ? WHERE rate_key = ?", (after, before))
-    lanes = conn.execute("SELECT key FROM lanes WHERE channel = ? AND chat_id = ?", (channel, old)).fetchall()
-    for (lane,) in lanes:
-        moved = lane.replace(before, after, 1)
-        conn.execute("DELETE FROM lanes WHERE key = ? AND turn_id IS NULL", (moved,))
-        conn.execute("UPDATE OR IGNORE lanes SET key = ?, chat_id = ? WHERE key = ?", (moved, new, lane))
-        for table, column in (("inbox", "lane"), ("sessions", "lane"), ("subagents", "parent_lane")):
-            conn.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (moved, lane))  # noqa: S608
-    migrate_memory(
-        conn,
-        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=old),
-        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=new),
-    )
-    keys = conn.execute(
-        "SELECT DISTINCT order_key FROM outbox WHERE channel = ? AND chat_id = ?", (channel, new)
-    ).fetchall()
-    for (key,) in keys:
-        if key == before or key.startswith(before + ":"):
-            conn.execute("UPDATE outbox SET order_key = ? WHERE order_key = ?", (after + key[len(before) :], key))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.errors import ChannelError, SendRejected
-from bot.interfaces import ChannelContext, ChannelState, SendProgress
+from bot.errors import ChannelError, ChatMigrated
+from bot.interfaces import ChannelContext, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
 from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
-from channels.telegram.content import BotIdentity
-from channels.telegram.polling import Poller, remove_webhook
-from channels.telegram.updates import CHANNEL
+from channels.telegram.content import CHANNEL, BotIdentity
+from channels.telegram.desk import UpdateDesk
+from channels.telegram.groups import GroupRules
+from channels.telegram.marks import SeenMark
+from channels.telegram.menu import publish_menu
+from channels.telegram.polling import Poller
+from channels.telegram.webhook import WebhookReceiver
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
@@ -24,7 +28,7 @@ _log = get_logger(__name__)
 
 
 class TelegramChannel(SupervisedChannel):
-    """One bot on Telegram. Receives by long polling, so it needs no public address."""
+    """One bot on Telegram. Receives by long polling, which needs no public address, or by webhook."""
 
     name: ClassVar[str] = CHANNEL
     config_cls: ClassVar[type[TelegramConfig]] = TelegramConfig
@@ -41,7 +45,9 @@ class TelegramChannel(SupervisedChannel):
         self._parts: tuple[BotApi, Sender] | None = None
         self._opening = asyncio.Lock()
         self._closed = False
-        self._poller: Poller | None = None
+        self._receiver: Poller | WebhookReceiver | None = None
+        self._rules = GroupRules(section.group_policy, context.cursors)
+        self._seen = SeenMark(section.seen_reaction, timing)
 
     @classmethod
     def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
@@ -56,24 +62,37 @@ class TelegramChannel(SupervisedChannel):
         api, _ = await self._open()
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
         identity = _identity(me)
-        try:
-            await remove_webhook(api, self._timing)
-        except SendRejected as exc:
-            # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
-            _log.info("webhooks not looked at", error=str(exc))
-        self.report(ChannelState.READY, "")
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
-        self._poller = Poller(
+        desk = UpdateDesk(api=api, me=identity, rules=self._rules, context=self._context, timing=self._timing)
+        receiver = self._receiver = self._build_receiver(api, desk, str(identity.id))
+
+        async def receive() -> None:
+            desk.beside(publish_menu(api, self._context.menu(), self._timing), "telegram-menu")
+            await receiver.run()
+
+        await desk.serve(receive)
+
+    def _build_receiver(self, api: BotApi, desk: UpdateDesk, account: str) -> Poller | WebhookReceiver:
+        if self._section.mode == "webhook":
+            return WebhookReceiver(
+                api=api,
+                desk=desk,
+                section=self._section,
+                account=account,
+                cursors=self._context.cursors,
+                clock=self._context.clock,
+                timing=self._timing,
+                report=self.report,
+            )
+        return Poller(
             api=api,
-            me=identity,
-            policies=self._section.group_policy,
-            intake=self._context.intake,
+            desk=desk,
+            account=account,
             cursors=self._context.cursors,
             clock=self._context.clock,
             timing=self._timing,
             report=self.report,
         )
-        await self._poller.run()
 
     async def _open(self) -> tuple[BotApi, Sender]:
         """Return the client, built at first use and kept."""
@@ -95,7 +114,11 @@ class TelegramChannel(SupervisedChannel):
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
         _, sender = await self._open()
-        await sender.send(message, progress)
+        try:
+            await sender.send(message, progress)
+        except ChatMigrated as exc:
+            self._rules.moved(message.address.chat_id, exc.new_chat_id)
+            raise
 
     def private_address(self, user_id: str) -> Address:
         """See `Channel.private_address`: Telegram's private chats have the id of their person."""
@@ -110,6 +133,14 @@ class TelegramChannel(SupervisedChannel):
         except ChannelError as exc:
             _log.debug("typing not shown", chat=address.key, error=str(exc))
 
+    async def seen(self, address: Address, message_id: str) -> None:
+        """See `Channel.seen`: a reaction, where it is allowed."""
+        try:
+            api, _ = await self._open()
+        except ChannelError:
+            return
+        await self._seen.put(api, address, message_id)
+
     async def fetch(self, attachment: Attachment, address: Address) -> Attachment:
         """Return an inbound attachment with its local path, or with the reason why there is none.
 
@@ -121,9 +152,9 @@ class TelegramChannel(SupervisedChannel):
 
     def last_poll_age_s(self) -> float | None:
         """See `Channel.last_poll_age_s`."""
-        if self._poller is None or self._poller.polled_at_s is None:
+        if self._receiver is None or self._receiver.asked_at_s is None:
             return None
-        return self._context.clock.monotonic_s() - self._poller.polled_at_s
+        return self._context.clock.monotonic_s() - self._receiver.asked_at_s
 
     async def close(self) -> None:
         """See `Channel.close`."""

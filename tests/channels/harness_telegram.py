@@ -15,14 +15,16 @@ from channels.text import utf16_length
 from tests.platforms.bot_api import BotApi
 from tests.platforms.bot_api_faults import Fault, too_many_requests
 from tests.support.channel_harness import ChannelHarness, Feature, Shown
+from tests.support.service import free_port
 
 PRIVATE = Address(channel="telegram", chat_id="5")
 GROUP = Address(channel="telegram", chat_id="-1001")
 TOPIC = Address(channel="telegram", chat_id="-1001", thread_id="42")
 
 OTHER_BOT = 777
+PUBLIC = "https://bot.example"
 
-QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=0.4)
+QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=0.4, webhook_check_s=0.05)
 """The channel's waits, short enough for tests."""
 
 
@@ -186,10 +188,30 @@ class TelegramHarness(ChannelHarness):
         )
 
 
+class WebhookHarness(TelegramHarness):
+    """The same with a webhook: Telegram posts to a proxy, which passes on to where the channel listens."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.listen_port = free_port()
+        super().__init__(workspace)
+        self.api.webhook.proxy[PUBLIC] = f"http://127.0.0.1:{self.listen_port}"
+
+    def build(self, *, token: str = "", **section: object) -> TelegramChannel:
+        hook = {
+            "mode": "webhook",
+            "webhook_url": f"{PUBLIC}/telegram",
+            "webhook_listen": f"127.0.0.1:{self.listen_port}",
+        }
+        return super().build(token=token, **{**hook, **section})
+
+    def is_confirmed(self) -> bool:
+        return self.api.updates.pending_count == 0
+
+
 @asynccontextmanager
-async def served(workspace: Path) -> AsyncIterator[TelegramHarness]:
+async def served(workspace: Path, make: type[TelegramHarness] = TelegramHarness) -> AsyncIterator[TelegramHarness]:
     """Have the platform up and the channel built but not started."""
-    made = TelegramHarness(workspace)
+    made = make(workspace)
     await made.server_up()
     try:
         yield made
