@@ -83,6 +83,7 @@ class Agent:
         self.runner = self._build_runner()
         self.memory_files, self.memory_book = self._build_memory()
         self.consolidator = self._build_consolidator()
+        self.voice = self._build_voice()
         self.loop = self._build_loop()
         self.loop.commands = Commands(self._command_context(), self._command_groups())
 
@@ -186,6 +187,11 @@ class Agent:
         )
         return (schedule,)
 
+    def _build_voice(self) -> Voice:
+        base = self._base
+        folder = base.config.bot.data_dir / "media" / "voice"
+        return Voice(base.sound.speaker, base.store.settings, base.bus, folder)
+
     def _build_loop(self) -> AgentLoop:
         base, config = self._base, self._base.config
         return AgentLoop(
@@ -214,7 +220,7 @@ class Agent:
                 time_limit_s=config.limits.subagent_timeout_s,
             ),
             listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
-            voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
+            voice=self.voice,
             channels=base.channels,
             settings=LoopSettings(
                 limits=config.limits,

@@ -192,13 +192,17 @@ class Delivery:
 
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
         progress = _Progress(row, self._outbox, self._limits.part_s)
-        if row.state is SendState.SENDING:
+        withdraws = row.message.withdraws  # as often as it takes: a draft that is gone is what is wanted
+        if row.state is SendState.SENDING and not withdraws:
             await self._look_into(row, channel, progress)
             return
         fault_point("sending")
         try:
             async with asyncio.timeout(self._limits.part_s) as progress.deadline:
-                await channel.send(row.message, progress)
+                if withdraws:
+                    await channel.drop_draft(row.message.address, row.message.draft_id)
+                else:
+                    await channel.send(row.message, progress)
         except SendUncertain as exc:
             await self._doubt(row, progress, str(exc))
         except TimeoutError:
@@ -221,7 +225,9 @@ class Delivery:
 
     async def _doubt(self, row: OutboxRow, progress: _Progress, error: str, *, is_hopeless: bool = False) -> None:
         """Have it looked up in a moment what arrived; a hopeless send becomes a dead letter that may have arrived."""
-        if is_hopeless:
+        if row.message.withdraws:
+            await _record(partial(self._later, row, error))
+        elif is_hopeless:
             _log.error("message given up, it may have arrived", error=error)
             await _record(partial(self._outbox.bury, row.id, error, uncertain=True))
         else:

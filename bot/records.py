@@ -191,6 +191,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftState:
+    """How things stand for showing a turn's unfinished text.
+
+    `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
+    nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    """
+
+    draft_id: str
+    held_until_us: int
+    is_next: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
     """The outcome of one call, as recorded and as the model will see it."""
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from bot.agent.goal_words import goal_lines
 from bot.agent.hearing import audio_words, in_words
+from bot.agent.reactions import is_reaction, reaction_words
 from bot.agent.skill_file import MAX_BODY_CHARS
 from bot.agent.skills import Skill, SkillSet, SkillSource
 from bot.clock import from_us
@@ -83,6 +84,8 @@ def _skill(skill: Skill) -> str:
 
 def _body(message: InboundMessage) -> str:
     """Return the message's own words, marked when the system and not a person sends them."""
+    if message.origin is Origin.USER and is_reaction(message):
+        return reaction_words(message)
     text = in_words(message)
     if message.origin is Origin.USER and "forwarded_from" in message.meta and text.strip():
         lines = "\n".join(f"> {line}" for line in text.splitlines())

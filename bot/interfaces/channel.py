@@ -146,6 +146,8 @@ class Channel(ABC):
     config_cls: ClassVar[type[BaseModel]]
     format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
     draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
+    draft_group_interval_s: ClassVar[float | None] = None  # the same in groups; None: as in private chats
+    draft_gap_s: ClassVar[float] = 0.0  # between any two drafts of the channel, whatever chats they are in
     needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
 
     problem: str = ""  # why it is not ready, free of secrets
@@ -219,16 +221,24 @@ class Channel(ABC):
         """Mark a message as seen by the bot, where the platform has such a mark; best effort."""
 
     async def show_draft(self, draft: Draft) -> str:
-        """Show unfinished text and return the id of the message it stands in.
+        """Show unfinished text and return the id of the message it stands in, '' where none is needed.
+
+        What is too long for one message is shown as far as it fits. Called at this channel's own pace, one call
+        of a turn after the other, and never cancelled while the platform is asked but for a shutdown.
 
         Raises:
             RateLimited: nothing may be shown in this chat for `retry_after_s`.
-            ChannelError: it was not shown; the next one may be.
+            SendUncertain: a first draft may stand there, and `key` cannot tell; there will be no other.
+            ChannelError: it was not shown; the next one may be if `retryable`, else none of this turn.
         """
         return draft.draft_id
 
     async def drop_draft(self, address: Address, draft_id: str) -> None:
-        """Remove a draft that no final text will replace; best effort."""
+        """Remove a draft that no final text will replace; one that is gone already is a success.
+
+        Raises:
+            ChannelError: it may stand there still; asked again if that helps. Never `SendUncertain`.
+        """
 
     def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
         """Return where one person can be written to in private, if the id alone tells."""

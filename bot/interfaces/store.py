@@ -22,6 +22,7 @@ from bot.records import (
     CallRecord,
     CallResult,
     DeadLetter,
+    DraftState,
     Ending,
     Goal,
     Job,
@@ -72,7 +73,14 @@ class Turns(Protocol):
         """
 
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
-        """Remember the platform message that shows the turn's unfinished text."""
+        """Remember the platform message that shows the turn's unfinished text.
+
+        It becomes the first message the turn ends with, if that goes to the turn's address and is text alone.
+        Else it is withdrawn: also when the turn sends something else there first, or the person wrote below it.
+        """
+
+    async def draft_state(self, turn: Turn) -> DraftState:
+        """Return which message shows the turn's unfinished text, and whether the chat may be shown anything now."""
 
     async def finish(self, turn: Turn, ending: Ending) -> bool:
         """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bot.errors import ChannelError, ChatMigrated
-from bot.interfaces import ChannelContext, SendProgress
+from bot.interfaces import ChannelContext, Draft, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
 from channels.supervision import SupervisedChannel
@@ -22,6 +22,7 @@ from channels.telegram.webhook import WebhookReceiver
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
+    from channels.telegram.drafts import Drafts
     from channels.telegram.sending import Sender
 
 _log = get_logger(__name__)
@@ -36,6 +37,12 @@ class TelegramChannel(SupervisedChannel):
         "Telegram: bold, italic, strikethrough, ||spoiler||, links, quotes, lists and code are shown; "
         "tables only as fixed-width text, so prefer lists; keep answers short."
     )
+    # About 1 message/s in a chat, 20/min in a group and 30/s over all chats are allowed
+    # (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this, read 2026-11-29). Edits count
+    # like messages as far as anybody knows; a part is left for what is really sent.
+    draft_interval_s: ClassVar[float | None] = 1.2
+    draft_group_interval_s: ClassVar[float | None] = 4.0
+    draft_gap_s: ClassVar[float] = 0.05
 
     def __init__(self, context: ChannelContext, section: TelegramConfig, timing: Timing) -> None:
         super().__init__(context.clock, retry_base_s=timing.retry_base_s, retry_cap_s=timing.retry_cap_s)
@@ -43,6 +50,7 @@ class TelegramChannel(SupervisedChannel):
         self._section = section
         self._timing = timing
         self._parts: tuple[BotApi, Sender] | None = None
+        self._drafts: Drafts | None = None
         self._opening = asyncio.Lock()
         self._closed = False
         self._receiver: Poller | WebhookReceiver | None = None
@@ -119,6 +127,22 @@ class TelegramChannel(SupervisedChannel):
         except ChatMigrated as exc:
             self._rules.moved(message.address.chat_id, exc.new_chat_id)
             raise
+
+    async def show_draft(self, draft: Draft) -> str:
+        """See `Channel.show_draft`."""
+        return await (await self._open_drafts()).show(draft)
+
+    async def drop_draft(self, address: Address, draft_id: str) -> None:
+        """See `Channel.drop_draft`."""
+        await (await self._open_drafts()).drop(address, draft_id)
+
+    async def _open_drafts(self) -> Drafts:
+        api, _ = await self._open()
+        if self._drafts is None:
+            from channels.telegram.drafts import Drafts  # the markdown renderer, loaded by now
+
+            self._drafts = Drafts(api, self._timing)
+        return self._drafts
 
     def private_address(self, user_id: str) -> Address:
         """See `Channel.private_address`: Telegram's private chats have the id of their person."""

@@ -131,7 +131,7 @@ async def test_a_draft_becomes_the_answer_and_a_failures_notice_replaces_it(tmp_
     class Streaming(ScriptedProvider):
         async def complete(self, request: ModelRequest, on_text: Any = None) -> ModelReply:
             assert on_text is not None
-            on_text("The ans")
+            on_text("The answer is on its way, s")
             await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=5)
             shown.set()
             self.requests.append(request)
@@ -143,7 +143,7 @@ async def test_a_draft_becomes_the_answer_and_a_failures_notice_replaces_it(tmp_
     provider = Streaming(said("The answer."), ProviderError(ProviderErrorKind.CUT, "cut"))
     async with rig(tmp_path, provider, channels=(channel,)) as engine:
         await engine.asks("one")
-        assert channel.drafts[0][1] == "The ans"
+        assert channel.drafts[0][1] == "The answer is on its way, s"
         assert channel.arrived[0].id == channel.drafts[0][0]
         channel.drafts.clear()
         assert await engine.asks("two") == "The answer broke off. Please try again."
