@@ -14,7 +14,7 @@ from channels.telegram.config import Timing
 from channels.text import utf16_length
 from tests.platforms.bot_api import BotApi
 from tests.platforms.bot_api_faults import Fault, too_many_requests
-from tests.support.channel_harness import ChannelHarness, Feature, Shown
+from tests.support.channel_harness import ChannelHarness, Shown
 from tests.support.service import free_port
 
 PRIVATE = Address(channel="telegram", chat_id="5")
@@ -34,8 +34,6 @@ class TelegramHarness(ChannelHarness):
     name: ClassVar[str] = "telegram"
     limit: ClassVar[int] = 4096
     secret: ClassVar[str] = "123:very-secret_Token"
-    # Not yet: buttons, drafts and reactions.
-    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.BUTTONS, Feature.DRAFTS, Feature.REACTIONS}
 
     def __init__(self, workspace: Path) -> None:
         self.api = BotApi(self.secret)
@@ -166,6 +164,9 @@ class TelegramHarness(ChannelHarness):
 
     def told_presser(self) -> list[str]:
         return [str(call.params.get("text", "")) for call in self.api.calls("answerCallbackQuery") if call.ok]
+
+    def person_reacts(self, address: Address, message_id: str, emoji: str) -> None:
+        self._last_update = self.api.react(int(address.chat_id), int(message_id), emoji, user_id=int(self.person_id))
 
     def rate_limit_edits(self, address: Address, seconds: int) -> None:
         self.api.faults.add(too_many_requests("editMessageText", seconds, chat_id=int(address.chat_id)))

@@ -139,12 +139,12 @@ async def test_a_send_in_doubt_that_arrived_is_found_or_left_open_but_never_call
     message = OutboundMessage(address=live.private, text="did it arrive?")
     live.lose_answer()
     with pytest.raises(SendUncertain):
-        await live.send(message)
+        await live.channel.send(message, RecordingProgress(outbox_id=50))
     if live.channel.state is not ChannelState.READY:  # with a terminal's answer the terminal is gone
         await live.server_down()
         await live.server_up()
-    found = await live.channel.find_sent(sending_row(message))
-    await live.channel.send(message, RecordingProgress(sent_ids=found or ()))
+    found = await live.channel.find_sent(sending_row(message, outbox_id=50))
+    await live.channel.send(message, RecordingProgress(outbox_id=50, sent_ids=found or ()))
     texts = [shown.text for shown in live.shown(live.private)]
     assert texts == ["did it arrive?"] * (2 if found is None else 1)
     if found:
@@ -156,13 +156,13 @@ async def test_a_send_in_doubt_goes_on_behind_the_parts_that_are_out(live: Chann
     message = OutboundMessage(address=live.private, text=three_parts(live))
     whole = await live.send(message)
     parts = [shown.text for shown in live.shown(live.private)]
-    again = RecordingProgress(outbox_id=2)
+    again = RecordingProgress(outbox_id=50)
     live.lose_later_answer()
     with pytest.raises(SendUncertain):
         await live.channel.send(message, again)
     assert len(again.sent_ids) == 1
-    found = await live.channel.find_sent(sending_row(message, outbox_id=2, sent_ids=tuple(again.sent_ids)))
-    rest = RecordingProgress(outbox_id=2, sent_ids=tuple(again.sent_ids) if found is None else found)
+    found = await live.channel.find_sent(sending_row(message, outbox_id=50, sent_ids=tuple(again.sent_ids)))
+    rest = RecordingProgress(outbox_id=50, sent_ids=tuple(again.sent_ids) if found is None else found)
     await live.channel.send(message, rest)
     copies = [shown.text for shown in live.shown(live.private)][len(whole.sent_ids) :]
     assert copies == ([parts[0], parts[1], parts[1], parts[2]] if found is None else parts)
@@ -174,12 +174,12 @@ async def test_a_send_in_doubt_that_never_arrived_is_sent(live: ChannelHarness) 
     message = OutboundMessage(address=live.private, text="did it arrive?")
     live.lose_request()
     with pytest.raises(ChannelError) as caught:
-        await live.send(message)
+        await live.channel.send(message, RecordingProgress(outbox_id=50))
     found = None
     if isinstance(caught.value, SendUncertain):
-        found = await live.channel.find_sent(sending_row(message))
+        found = await live.channel.find_sent(sending_row(message, outbox_id=50))
         assert not found
-    await live.channel.send(message, RecordingProgress(sent_ids=found or ()))
+    await live.channel.send(message, RecordingProgress(outbox_id=50, sent_ids=found or ()))
     assert [shown.text for shown in live.shown(live.private)] == ["did it arrive?"]
 
 
