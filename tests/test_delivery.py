@@ -163,6 +163,7 @@ async def test_a_message_that_cannot_be_delivered_for_a_quarter_of_an_hour_is_gi
 
 
 async def test_a_chat_that_is_gone_is_left_alone_and_its_jobs_sleep(tmp_path: Path) -> None:
+    """C036: a reminder is due for a chat whose sends are refused for good."""
     channel = MemoryChannel()
     channel.failures.append(ChatGone("bot was blocked by the user"))
     async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery", "scheduler"]) as engine:
