@@ -265,9 +265,11 @@ class Delivery:
             await self._once_more(row, error, progress)
         elif len(found) > len(known):
             _log.info("found what was sent", parts=len(found))
-            await _record(partial(self._outbox.retry, row.id, not_before_us=0, error="", sent_ids=found))
+            again = partial(self._outbox.retry, row.id, not_before_us=0, error="", sent_ids=found, counts=False)
+            await _record(again)
         elif row.attempts < _QUICK_TRIES:
-            await _record(partial(self._outbox.retry, row.id, not_before_us=0, error=error, sent_ids=known))
+            again = partial(self._outbox.retry, row.id, not_before_us=0, error=error, sent_ids=known, counts=False)
+            await _record(again)
         else:
             await _record(partial(self._later, row, error, sent_ids=known))
         self._bus.ring(Topic.OUTBOUND)
@@ -289,7 +291,7 @@ class Delivery:
         _log.warning("send is uncertain", repeats=repeats, error=error)
         parts = [*progress.sent_ids, _TRIED if repeats else _UNKNOWN]
         # A part that is passed over is counted when the row is settled.
-        retry = partial(self._outbox.retry, row.id, not_before_us=0, error=error, uncertain=repeats)
+        retry = partial(self._outbox.retry, row.id, not_before_us=0, error=error, uncertain=repeats, counts=False)
         await _record(partial(retry, sent_ids=parts))
 
     # --- sends that failed
@@ -330,7 +332,7 @@ class Delivery:
             asyncio.get_running_loop().call_later(wait_s, self._bus.ring, Topic.OUTBOUND)
         else:
             await self._outbox.delay_chat(address, until_us)
-        await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc))
+        await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc), counts=False)
 
     async def _later(
         self,

@@ -86,3 +86,18 @@ async def test_a_token_refused_in_the_middle_buries_no_message(tmp_path: Path) -
                 engine.advance(10)
                 await asyncio.sleep(0.01)
         assert channel.texts() == ["hello"]
+
+
+async def test_waiting_for_a_rate_limit_is_no_try_and_makes_no_later_pause_longer(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    channel.failures.extend(RateLimited("429", retry_after_s=1) for _ in range(8))
+    async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery"]) as engine:
+        outbox_id = await engine.bus.publish_outbound(to("memory", "c1", "hello"))
+        for count in range(1, 9):
+            await engine.until(lambda count=count: len(channel.attempts) >= count)  # type: ignore[misc]
+            async with asyncio.timeout(10):
+                while (row := await engine.store.outbox.get(outbox_id)) is None or row.state == "sending":
+                    await asyncio.sleep(0.005)
+            assert row.attempts == 0
+            engine.advance(1.1)
+        await engine.reads("hello")

@@ -179,8 +179,12 @@ class Outbox(Protocol):
         error: str,
         uncertain: bool = False,
         sent_ids: Sequence[str] | None = None,
+        counts: bool = True,
     ) -> None:
-        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
+        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts.
+
+        `counts`: whether this claim was a try; being asked to wait, or looking what arrived, is none.
+        """
 
     async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
         """Keep a row in state sending, its fate unknown: at `look_at_us` it is claimed to be looked into."""

@@ -156,13 +156,14 @@ class SqlOutbox:
         error: str,
         uncertain: bool = False,
         sent_ids: Sequence[str] | None = None,
+        counts: bool = True,
     ) -> None:
         """See `Outbox.retry`."""
         parts = None if sent_ids is None else dumps(list(sent_ids))
         await self._update(
             "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ?,"
-            " sent_ids = coalesce(?, sent_ids) WHERE id = ?",
-            (not_before_us, clean_text(error), int(uncertain), parts, outbox_id),
+            " sent_ids = coalesce(?, sent_ids), attempts = attempts - ? WHERE id = ?",
+            (not_before_us, clean_text(error), int(uncertain), parts, int(not counts), outbox_id),
         )
 
     async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
