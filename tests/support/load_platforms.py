@@ -67,6 +67,10 @@ class Platform(ABC, Generic[F]):
     def answer_lost(self) -> F:
         """Return the fault of a send that is carried out and never answered."""
 
+    def swallowed(self, chat: int) -> list[str]:  # noqa: ARG002 - by the platforms that can lose a message
+        """Return the texts of sends to a chat whose requests were lost, where the bot cannot ask what arrived."""
+        return []
+
     async def strike(self) -> None:
         """Let one thing go wrong."""
         lost = self.answer_lost()
@@ -112,6 +116,10 @@ class TelegramPlatform(Platform[TelegramFault]):
 
     def texts(self, chat: int) -> list[str]:
         return self._api.texts(1_000 + chat)
+
+    def swallowed(self, chat: int) -> list[str]:
+        calls = self._api.calls("sendMessage")
+        return [call.text for call in calls if call.chat_id == 1_000 + chat and call.error == "dropped"]
 
     def answer_lost(self) -> TelegramFault:
         return TelegramFault(method="sendMessage", drop_after=True)

@@ -2,6 +2,9 @@
 
 Every message of a person is a token of its own (`m7`); an answer names the tokens it answers. So whoever reads
 the chats afterwards can tell what was answered, in which order, and how often.
+
+One answer may be lost: where the platform cannot be asked what arrived and the requests of both tries were lost,
+since a third try would break the rule of one extra copy.
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ class Crowd:
         self.said.setdefault((platform.name, chat), []).append(self._last)
         platform.say(chat, f"m{self._last}")
 
+    def swallowed(self) -> dict[Place, set[int]]:
+        """Return the messages of each chat whose answer may be lost on its way."""
+        return {(p.name, chat): {n for text in p.swallowed(chat) for n in numbers(text)} for p, chat in self._chats}
+
     def texts(self) -> dict[Place, list[str]]:
         """Return what the bot's messages say in each chat that was written in, in order."""
         return {(p.name, chat): p.texts(chat) for p, chat in self._chats if (p.name, chat) in self.said}
@@ -75,10 +82,11 @@ def answer(request: Json) -> Reply:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found. `extra_copies` by platform; `missing` may still come."""
+    """What was found. `extra_copies` by platform; `missing` may still come; `lost` are messages whose answer is."""
 
     problems: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
     extra_copies: Counter[str] = field(default_factory=Counter)
     answers: int = 0
 
@@ -86,8 +94,12 @@ class Audit:
 def audit(crowd: Crowd) -> Audit:
     """Read all chats: every message answered once, in order, at most one extra copy of an answer."""
     result = Audit()
+    swallowed = crowd.swallowed()
     for place, texts in crowd.texts().items():
-        said = crowd.said[place]
+        arrived = {number for text in texts for number in numbers(text)}
+        lost = [number for number in crowd.said[place] if number in swallowed[place] - arrived]
+        said = [number for number in crowd.said[place] if number not in lost]
+        result.lost += lost
         position, before, copies = 0, "", 0
         for text in texts:
             if text == before:
