@@ -273,7 +273,7 @@ def outbox_list(
 
 @outbox_app.command("retry")
 def outbox_retry(ids: IdsArgument, json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Send dead letters again, in their old place; parts that are out already stay out."""
+    """Send messages again, in their old place; parts that are out stay out. An uncertain one may be there already."""
     from bot.reports import print_letters  # as in `status`
 
     wanted = _ids(ids)

@@ -30,16 +30,9 @@ from bot.errors import (
 from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
-from bot.records import OutboxRow, SendState
+from bot.records import TRIED_PART, UNKNOWN_PART, OutboxRow, SendState
 
 _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
-_TRIED = "?"
-"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
-answer lost is worse than one doubled (design 4)."""
-
-_UNKNOWN = "??"
-"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
-
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _LOOK_AFTER_S = 1.0  # what was sent a moment ago may not be found yet
 _QUICK_TRIES = 3  # so often something that changed the situation is followed up at once
@@ -67,11 +60,11 @@ class _Progress:
 
     def __init__(self, row: OutboxRow, outbox: Outbox, part_s: float) -> None:
         self.outbox_id = row.id
-        self.sent_ids = [part for part in row.sent_ids if part != _TRIED]
+        self.sent_ids = [part for part in row.sent_ids if part != TRIED_PART]
         self.deadline: asyncio.Timeout | None = None
         self._outbox = outbox
         self._part_s = part_s
-        self._second_try_of = len(self.sent_ids) if _TRIED in row.sent_ids else None
+        self._second_try_of = len(self.sent_ids) if TRIED_PART in row.sent_ids else None
 
     @property
     def is_second_try(self) -> bool:
@@ -81,12 +74,12 @@ class _Progress:
     @property
     def is_known(self) -> bool:
         """Whether it is known of every part so far that it is out."""
-        return _UNKNOWN not in self.sent_ids
+        return UNKNOWN_PART not in self.sent_ids
 
     @property
     def marked(self) -> list[str]:
         """The parts as they are stored."""
-        return [*self.sent_ids, _TRIED] if self.is_second_try else self.sent_ids
+        return [*self.sent_ids, TRIED_PART] if self.is_second_try else self.sent_ids
 
     async def sent(self, platform_id: str, *, more: bool = False) -> None:
         """Note a part. The last one is committed together with the row's end."""
@@ -289,7 +282,7 @@ class Delivery:
         """Repeat the next part, or pass over it when that was its second try."""
         repeats = not progress.is_second_try
         _log.warning("send is uncertain", repeats=repeats, error=error)
-        parts = [*progress.sent_ids, _TRIED if repeats else _UNKNOWN]
+        parts = [*progress.sent_ids, TRIED_PART if repeats else UNKNOWN_PART]
         # A part that is passed over is counted when the row is settled.
         retry = partial(self._outbox.retry, row.id, not_before_us=0, error=error, uncertain=repeats, counts=False)
         await _record(partial(retry, sent_ids=parts))

@@ -229,7 +229,5 @@ def _refusal(number: int, state: SendState | None, verb: str) -> str:
             return f"message {number} was delivered"
         case SendState.SENDING:
             return f"message {number} is being sent"
-        case SendState.UNCERTAIN:
-            return f"message {number} may have arrived, twice tried; it is not sent a third time"
         case _:
             return f"message {number} is {state} and cannot be {verb}"

@@ -250,12 +250,20 @@ class Ending:
     memory: MemoryStep | None = None
 
 
+TRIED_PART = "?"
+"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
+answer lost is worse than one doubled (design 4)."""
+
+UNKNOWN_PART = "??"
+"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
     """A message the delivery worker holds.
 
-    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark of
-    `bot/delivery.py` when its outcome is unknown.
+    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark when
+    its outcome is unknown.
     """
 
     id: int

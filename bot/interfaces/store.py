@@ -424,7 +424,8 @@ class Overview(Protocol):
     async def resend(self, ids: Collection[int] | None) -> OutboxChange:
         """Queue dead letters again in their old place, None: all of them; what waits is tried now.
 
-        Parts that are out stay out, and a chat that was closed is tried. All or none.
+        Parts that are out stay out, and a chat that was closed is tried. One that was named although it is uncertain
+        goes out from its first part in doubt on. All or none.
         """
 
     async def drop(self, ids: Collection[int] | None) -> OutboxChange:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from itertools import takewhile
 
-from bot.records import OutboxChange, OutboxEntry, OutboxPage, OutboxRow, SendState
-from bot.store.codec import OUTBOX_COLUMNS, outbox_row
+from bot.records import UNKNOWN_PART, OutboxChange, OutboxEntry, OutboxPage, OutboxRow, SendState
+from bot.store.codec import OUTBOX_COLUMNS, dumps, outbox_row
 
 _LISTED = (  # each part is what one of the table's indexes holds
     "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
@@ -29,15 +30,21 @@ def page(conn: sqlite3.Connection, *, before_id: int | None, limit: int) -> Outb
 
 
 def resend(conn: sqlite3.Connection, ids: Collection[int] | None) -> OutboxChange:
-    """Queue dead letters again, and let what waits be tried now. See `Overview.resend`."""
-    rows, refused = _chosen(conn, ids, allowed={SendState.DEAD, SendState.QUEUED})
+    """Queue messages again, and let what waits be tried now. See `Overview.resend`."""
+    allowed = {SendState.DEAD, SendState.QUEUED, SendState.UNCERTAIN}
+    rows, refused = _chosen(conn, ids, allowed=allowed)
     if not refused:
         conn.executemany(
             "UPDATE outbox SET state = 'queued', not_before_us = 0, attempts = 0, first_try_us = 0, ended_us = NULL,"
-            " error = '' WHERE id = ?",
-            [(row.id,) for row in rows],
+            " error = '', sent_ids = ? WHERE id = ?",
+            [(dumps(_known(row)), row.id) for row in rows],
         )
     return OutboxChange(rows=rows, refused=refused)
+
+
+def _known(row: OutboxRow) -> list[str]:
+    """Return the parts of a message that are out for sure: whoever sends it again wants the others."""
+    return list(takewhile(lambda part: part != UNKNOWN_PART, row.sent_ids))
 
 
 def drop(conn: sqlite3.Connection, ids: Collection[int] | None, *, now_us: int) -> OutboxChange:

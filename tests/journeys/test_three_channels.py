@@ -125,7 +125,7 @@ def _report(
     lines = [
         f"seed {SEED}: {STORM_S:g} s, {CHATS} chats on {len(crowd.platforms)} platforms, {kills} kills",
         f"{crowd.count} messages, {found.answers} answers, settled {settled_s:.1f} s after the storm",
-        f"extra copies {dict(found.extra_copies)}, lost on both tries {len(found.lost)}, "
+        f"extra copies {dict(found.extra_copies)}, answers lost on both tries {len(found.lost)}",
         f"uncertain sends counted {status['uncertain_sends']}",
         *(f"{p.name}: {dict(p.struck)}, answers lost {lost[p.name]}" for p in crowd.platforms),
         f"replay: DUTIFUL_LOAD_SEED={SEED} DUTIFUL_LOAD_S={STORM_S:g} python -m pytest -s {Path(__file__).name}",

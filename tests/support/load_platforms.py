@@ -67,7 +67,7 @@ class Platform(ABC, Generic[F]):
     def answer_lost(self) -> F:
         """Return the fault of a send that is carried out and never answered."""
 
-    def swallowed(self, chat: int) -> list[str]:  # noqa: ARG002 - by the platforms that can lose a message
+    def swallowed(self, chat: int) -> list[str]:
         """Return the texts of sends to a chat whose requests were lost, where the bot cannot ask what arrived."""
         return []
 
