@@ -1,4 +1,4 @@
-"""What only Discord needs to say: answers that one person alone sees."""
+"""What only Discord needs to say: about its slash commands, to one person alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,5 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "I could not take that just now. Please try again in a moment.",
         "Das konnte ich gerade nicht annehmen. Bitte versuche es gleich noch einmal.",
         "刚才没能接收,请稍后再试。",
-    ),
-    "discord_press_answered": ("This was answered already.", "Das ist schon beantwortet.", "这条消息已经有人回答了。"),
-    "discord_press_unknown": (
-        "This button is not valid any more.",
-        "Dieser Knopf gilt nicht mehr.",
-        "这个按钮已失效。",
     ),
 }

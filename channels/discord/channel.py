@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from bot.errors import ChannelError, StoreError
+from bot.errors import ChannelError, ChatGone, StoreError
 from bot.interfaces import ChannelContext, Draft, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, InboundMessage, OutboundMessage, Quote
@@ -44,6 +44,7 @@ class DiscordChannel(SupervisedChannel):
         self._section = section
         self._timing = timing
         self._answers = OpenAnswers(context.clock)
+        self._open_chats: set[str] = set()
         self._session: Session | None = None
         self._positions: Positions | None = None
         self._opening = asyncio.Lock()
@@ -72,6 +73,7 @@ class DiscordChannel(SupervisedChannel):
             timing=self._timing,
             positions=positions,
             answers=self._answers,
+            open_chats=self._open_chats,
             report=self.report,
         )
         try:
@@ -131,7 +133,11 @@ class DiscordChannel(SupervisedChannel):
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
-        await self._open().sender.send(message, progress)
+        try:
+            await self._open().sender.send(message, progress)
+        except ChatGone:
+            self._open_chats.discard(message.address.rate_key)
+            raise
 
     async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:
         """See `Channel.find_sent`."""

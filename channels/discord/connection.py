@@ -63,6 +63,7 @@ class Connection:
         timing: Timing,
         positions: Positions,
         answers: OpenAnswers,
+        open_chats: set[str],
         report: Report,
     ) -> None:
         self._session = session
@@ -79,6 +80,7 @@ class Connection:
             reader=Reader(me=me, policies=section.group_policy),
             intake=context.intake,
             positions=positions,
+            open_chats=open_chats,
             clock=context.clock,
             timing=timing,
         )
@@ -87,6 +89,7 @@ class Connection:
             me=me,
             intake=context.intake,
             answers=answers,
+            positions=positions,
             timing=timing,
             language=context.language,
         )

@@ -19,7 +19,6 @@ from channels.discord.places import target_id
 from channels.discord.rendering import TEXT_LIMIT, render
 from channels.discord.sending import edit_message, fill_in, message_id_of
 
-
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _FENCE_ROOM = 5  # characters of the line that closes a block for now
 _REMEMBERED = 200

@@ -7,9 +7,9 @@ restart, the answer is an ordinary message.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -25,7 +25,7 @@ from channels.buttons import button_token, read_token
 from channels.discord.config import Timing
 from channels.discord.content import BotIdentity, shown_name
 from channels.discord.places import CHANNEL, Place, place_of
-from channels.discord.positions import moment_of
+from channels.discord.positions import Positions, moment_of
 
 Json = dict[str, Any]
 Caller = Callable[..., Awaitable[Any]]
@@ -51,12 +51,13 @@ class Answer(IntEnum):
     UPDATE = 7  # the message whose button it was
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
-    """A deferred answer that can still be filled in."""
+    """A command's answer: not settled before the platform took its deferral; then with a token, or without."""
 
-    token: str
-    until_s: float
+    def __init__(self) -> None:
+        self.settled = asyncio.Event()
+        self.token = ""
+        self.until_s = 0.0
 
 
 class OpenAnswers:
@@ -67,16 +68,30 @@ class OpenAnswers:
         self._clock = clock
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
-    def add(self, interaction_id: str, token: str) -> None:
-        """Keep a token for as long as it is good."""
-        self._open[interaction_id] = _Open(token=token, until_s=self._clock.monotonic_s() + TOKEN_LIFE_S)
+    def begin(self, interaction_id: str) -> None:
+        """Expect a deferral. Its text may be ready before the platform has confirmed that."""
+        self._open[interaction_id] = _Open()
         if len(self._open) > _REMEMBERED:
-            self._open.popitem(last=False)
+            _, oldest = self._open.popitem(last=False)
+            oldest.settled.set()
 
-    def token_for(self, reply_to: str) -> str | None:
+    def settle(self, interaction_id: str, token: str) -> None:
+        """Keep a token for as long as it is good; '' when there is none."""
+        found = self._open.get(interaction_id)
+        if found is None:
+            return
+        found.token, found.until_s = token, self._clock.monotonic_s() + TOKEN_LIFE_S
+        found.settled.set()
+        if not token:
+            del self._open[interaction_id]
+
+    async def token_for(self, reply_to: str) -> str | None:
         """Return the token with which a reply can be filled in, None when it is to be an ordinary message."""
         found = self._open.get(reply_to.removeprefix(REPLY_PREFIX)) if reply_to.startswith(REPLY_PREFIX) else None
-        return None if found is None or found.until_s < self._clock.monotonic_s() else found.token
+        if found is None:
+            return None
+        await found.settled.wait()  # no longer than the deferral itself may take
+        return found.token if found.token and found.until_s > self._clock.monotonic_s() else None
 
     def close(self, reply_to: str) -> None:
         """Forget a token: its answer is given, or it is good for nothing."""
@@ -93,6 +108,7 @@ class Interactions:
         me: BotIdentity,
         intake: Intake,
         answers: OpenAnswers,
+        positions: Positions,
         timing: Timing,
         language: str,
     ) -> None:
@@ -100,6 +116,7 @@ class Interactions:
         self._me = me
         self._intake = intake
         self._answers = answers
+        self._positions = positions
         self._timing = timing
         self._language = language
 
@@ -118,17 +135,32 @@ class Interactions:
 
     async def _command(self, data: Json, place: Place) -> None:
         message = command_message(data, place, self._me)
+        token = ""
+        self._answers.begin(message.message_id)
         try:
             fault_point("received")
             acceptance = await self._intake.publish_inbound(message)
+            if acceptance is Acceptance.REFUSED:
+                await self._tell(data, "discord_not_allowed")
+                return
+            if await self._answer(data, Answer.DEFERRED, {}):
+                token = str(data["token"])
         except StoreError as exc:
             _log.warning("command not stored, the person is told", channel=CHANNEL, error=str(exc))
             await self._tell(data, "discord_not_stored")
             return
-        if acceptance is Acceptance.REFUSED:
-            await self._tell(data, "discord_not_allowed")
-        elif await self._answer(data, Answer.DEFERRED, {}):
-            self._answers.add(message.message_id, str(data["token"]))
+        finally:
+            self._answers.settle(message.message_id, token)
+        await self._note_place(message, place)
+
+    async def _note_place(self, message: InboundMessage, place: Place) -> None:
+        """Remember where a command was given: what is said there from now on is for us even after a gap."""
+        try:
+            await self._positions.begin(place, int(message.message_id))
+            if not place.guild_id:
+                await self._positions.note_dm(message.sender_id, place.channel_id)
+        except StoreError as exc:
+            _log.warning("place of a command not remembered", chat=place.address.key, error=str(exc))
 
     # --- buttons
 
@@ -136,7 +168,7 @@ class Interactions:
         known = read_token(str(data["data"].get("custom_id") or ""))
         source: Json = data["message"]
         if known is None:
-            await self._tell(data, "discord_press_unknown")
+            await self._tell(data, "button.unknown")
             return
         user = _user(data)
         press = ButtonPress(
@@ -162,13 +194,13 @@ class Interactions:
 
     async def _show_outcome(self, data: Json, press: ButtonPress, outcome: PressOutcome) -> None:
         if outcome.acceptance is Acceptance.REFUSED:
-            await self._tell(data, "discord_press_unknown")
+            await self._tell(data, "button.unknown")
             return
         chosen = {"components": chosen_rows(outcome.label, press)}
         if outcome.acceptance is Acceptance.ACCEPTED:
             done = await self._answer(data, Answer.UPDATE, chosen)
         else:
-            await self._tell(data, "discord_press_answered")
+            await self._tell(data, "button.answered", label=outcome.label)
             done = not _has_choice(data["message"])
         if not done:
             await self._change_source(data, chosen)
@@ -188,9 +220,9 @@ class Interactions:
 
     # --- answers
 
-    async def _tell(self, data: Json, key: str) -> None:
+    async def _tell(self, data: Json, key: str, **values: str) -> None:
         """Tell only the person who acted."""
-        text = say(self._language, key)
+        text = say(self._language, key, **values)
         await self._answer(
             data,
             Answer.MESSAGE,
@@ -202,9 +234,10 @@ class Interactions:
         try:
             await self._call(
                 "POST",
-                "/interactions/{interaction_id}/{interaction_token}/callback",
-                interaction_id=str(data["id"]),
-                interaction_token=str(data["token"]),
+                # By these names the SDK keeps them apart in its rate limits, as they are on the platform.
+                "/interactions/{webhook_id}/{webhook_token}/callback",
+                webhook_id=str(data["id"]),
+                webhook_token=str(data["token"]),
                 json={"type": int(answer), "data": dict(body)},
                 timeout_s=self._timing.answer_s,
             )

@@ -11,8 +11,9 @@ import asyncio
 import json
 from asyncio import TaskGroup
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from bot.clock import US_PER_S, Clock
@@ -88,14 +89,17 @@ class Receiver:
         reader: Reader,
         intake: Intake,
         positions: Positions,
+        open_chats: set[str],
         clock: Clock,
         timing: Timing,
     ) -> None:
+        """`open_chats` are the rate keys of chats that are known to be open to us; shared with the way out."""
         self._call = call
         self._directory = directory
         self._reader = reader
         self._intake = intake
         self._positions = positions
+        self._open_chats = open_chats
         self._clock = clock
         self._timing = timing
         self._lanes: dict[str, _Lane] = {}
@@ -269,11 +273,17 @@ class Receiver:
             sender_id = author_id(data)
         except _UNREADABLE as exc:
             await self._keep_unreadable(data, message_id, exc)
+            if lane.place is not None and message_id.isdecimal():
+                await self._stored(partial(self._positions.passed, lane.place, int(message_id)))
             return
         if inbound is None:
             await self._stored(lambda: self._positions.passed(place, number))
             return
         acceptance = await self._stored(lambda: self._publish(inbound, place, number))
+        if acceptance is not Acceptance.REFUSED and inbound.address.rate_key not in self._open_chats:
+            # Whoever can be heard can perhaps be written to again; the platform does not tell when a block ends.
+            await self._stored(lambda: self._intake.reopen_chat(inbound.address))
+            self._open_chats.add(inbound.address.rate_key)
         if is_private_person and acceptance is not Acceptance.REFUSED:
             await self._stored(lambda: self._positions.note_dm(sender_id, place.channel_id))
 
@@ -350,14 +360,24 @@ class Receiver:
     # --- what goes away
 
     async def _close_guild(self, guild_id: str) -> None:
-        for place in self._positions.known(guild_id=guild_id):
-            await self._close(place.channel_id, place.address, "the bot was removed from this server")
+        await self._close(self._positions.known(guild_id=guild_id), "the bot was removed from this server")
 
     async def _close_channel(self, gone: Place) -> None:
-        for place in self._positions.known(channel_id=gone.channel_id):
-            await self._close(place.channel_id, place.address, "this channel or thread was deleted")
+        places = self._positions.known(channel_id=gone.channel_id)
+        if gone.parent_id:
+            # Its channel lives on, and with it whatever else is kept there under the same rate key.
+            await self._forget(places)
+        else:
+            await self._close(places, "this channel was deleted")
 
-    async def _close(self, channel_id: str, address: Address, reason: str) -> None:
-        paused = await self._stored(lambda: self._intake.close_chat(address, reason))
-        _log.warning("chat closed", chat=address.key, reason=reason, jobs_paused=paused)
-        await self._stored(lambda: self._positions.forget(channel_id))
+    async def _close(self, places: Sequence[Place], reason: str) -> None:
+        for chat_id in dict.fromkeys(place.address.chat_id for place in places):
+            address = Address(channel=CHANNEL, chat_id=chat_id)
+            paused = await self._stored(partial(self._intake.close_chat, address, reason))
+            _log.warning("chat closed", chat=address.key, reason=reason, jobs_paused=paused)
+            self._open_chats.discard(address.rate_key)
+        await self._forget(places)
+
+    async def _forget(self, places: Sequence[Place]) -> None:
+        for place in places:
+            await self._stored(partial(self._positions.forget, place.channel_id))

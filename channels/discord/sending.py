@@ -129,8 +129,21 @@ class Sender:
             if in_thread and number > 0:
                 await delivery.go_to_thread(steps[0].text)
             files = await _read(steps[number].files)
-            platform_id = await delivery.perform(body, files, number, nonce(progress.outbox_id, number))
+            try:
+                platform_id = await delivery.perform(body, files, number, nonce(progress.outbox_id, number))
+            except ChatGone as exc:
+                raise await self._within_its_chat(message.address, exc) from exc
             await progress.sent(platform_id, more=number < len(steps) - 1)
+
+    async def _within_its_chat(self, address: Address, exc: ChatGone) -> ChannelError:
+        """Return what a refusal means for the chat: where only a thread is gone, its channel lives on."""
+        if address.thread_id is None:
+            return exc
+        try:
+            await self._call("GET", "/channels/{channel_id}", channel_id=address.chat_id, timeout_s=self._timing.call_s)
+        except ChannelError:
+            return exc
+        return SendRejected(f"in this thread: {exc}")
 
 
 def goes_on_in_thread(message: OutboundMessage, steps: Sequence[Step]) -> bool:
@@ -254,14 +267,14 @@ async def fill_in(
     Raises:
         ChannelError: it may work later; the call is one that can be repeated.
     """
-    token = answers.token_for(reply_to)
+    token = await answers.token_for(reply_to)
     if token is None:
         return None
     try:
         answer = await call(
             "PATCH",
-            "/webhooks/{application_id}/{webhook_token}/messages/@original",
-            application_id=answers.application_id,
+            "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
+            webhook_id=answers.application_id,
             webhook_token=token,
             json=body,
             files=files,

@@ -48,6 +48,11 @@ class ObservedCursors(MemoryCursors):
         await super().set(name, value, durable=durable)
         self.bell.ring()
 
+    async def remove(self, name: str) -> None:
+        """See `Cursors.remove`."""
+        await super().remove(name)
+        self.bell.ring()
+
 
 class DiscordHarness(ChannelHarness):
     """The Discord channel beside the loopback Discord. The bot was spoken to in private before."""
@@ -243,9 +248,9 @@ def position_name(channel_id: int) -> str:
 
 
 @asynccontextmanager
-async def served(workspace: Path) -> AsyncIterator[DiscordHarness]:
+async def served(workspace: Path, harness: type[DiscordHarness] | None = None) -> AsyncIterator[DiscordHarness]:
     """Have the platform up and the channel built but not started."""
-    made = DiscordHarness(workspace)
+    made = (harness or DiscordHarness)(workspace)
     await made.server_up()
     try:
         yield made

@@ -214,8 +214,9 @@ def test_a_reply_carries_what_it_answers_with_the_authors_role() -> None:
     assert found.quote == Quote(message_id="900", author="bot", text="Pay rent", name="Bot")
     own = read(message("x", place=DM, type=19, referenced_message=message("mine", place=DM)), DM)
     other = read(message("x", place=DM, type=19, referenced_message=message("his", author=person(BEN, "Ben"))), DM)
-    assert own is not None and own.quote is not None and own.quote.author == "sender"
-    assert other is not None and other.quote is not None and other.quote.author == "other"
+    assert own is not None
+    assert other is not None
+    assert [quote.author for quote in (own.quote, other.quote) if quote is not None] == ["sender", "other"]
 
 
 def test_a_question_under_a_picture_means_the_picture() -> None:
@@ -223,7 +224,8 @@ def test_a_question_under_a_picture_means_the_picture() -> None:
     found = read(message(f"<@{ME}> what is this", type=19, referenced_message=picture))
     assert found is not None
     assert [file.ref for file in found.attachments] == ["10/900/7"]
-    assert found.quote is not None and found.quote.text == "[a.png]"
+    assert found.quote is not None
+    assert found.quote.text == "[a.png]"
 
 
 def test_a_reply_to_a_deleted_message_is_a_message() -> None:

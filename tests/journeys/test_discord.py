@@ -296,8 +296,8 @@ async def test_a_long_answer_goes_on_with_the_part_at_which_the_process_was_kill
     discord.user_says(ADA_DM, "something long")
     await service.die()
     await connect(discord, service)
-    await discord.wait_for(lambda: "c" in "".join(discord.texts(ADA_DM)))
+    await discord.wait_for(lambda: parts[-1] in discord.texts(ADA_DM))
     discord.user_says(BEN_DM, "next")
     await discord.wait_for(lambda: discord.texts(BEN_DM))
-    assert len(discord.texts(ADA_DM)) >= 3
-    assert "".join("".join(discord.texts(ADA_DM)).split()) == "".join(parts)
+    # The draft that the killed process had shown is the affair of drafts; here the parts of the answer count.
+    assert [text for text in discord.texts(ADA_DM) if len(text) == len(parts[0])] == parts
