@@ -185,8 +185,9 @@ class WebApi:
         parts, own = urlsplit(url), urlsplit(self._base)
         if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
             return True
+        homes = {"slack.com", own.hostname or "slack.com"}
         host = parts.hostname or ""
-        return parts.scheme == "https" and (host == "slack.com" or host.endswith(".slack.com"))
+        return parts.scheme == "https" and any(host == home or host.endswith(f".{home}") for home in homes)
 
     async def download(self, url: str, *, limit_bytes: int, is_page: bool = False) -> Download:
         """Return what is at a file's private address. `is_page` says that the file itself is HTML.

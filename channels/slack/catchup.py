@@ -15,8 +15,8 @@ from bot.errors import ChannelError, ChatGone, RateLimited, StoreError
 from bot.log import get_logger
 from channels.slack.api import WebApi
 from channels.slack.config import Timing
+from channels.slack.content import instant_us
 from channels.slack.errors import Refused
-from channels.slack.events import instant_us
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
 
@@ -61,7 +61,11 @@ class CatchUp:
         self._wake.set()
 
     async def gate(self, channel: str) -> None:
-        """Let what a conversation missed come first, if that does not take too long."""
+        """Let what a conversation missed come first, if that does not take too long.
+
+        Raises:
+            StoreError: something of it could not be committed; nothing newer may be, then.
+        """
         if not self._is_pending(channel) or self._clock.monotonic_s() < self._not_before_s:
             return
         try:
@@ -80,11 +84,15 @@ class CatchUp:
                 await self._list()
             for channel in list(self._pending):
                 await self._rest()
-                await self._settle(channel)
+                try:
+                    await self._settle(channel)
+                except StoreError as exc:
+                    _log.warning("missed messages not committed yet", chat=f"slack:{channel}", error=str(exc))
             if self._listed and not self._pending:
-                self._positions.caught_up = True
+                self._positions.caught_up()
                 await self._wake.wait()
-            self._wait(self._timing.rescan_s if self._pending else 0.0)
+            elif self._not_before_s <= self._clock.monotonic_s():
+                await asyncio.sleep(self._timing.rescan_s)
 
     def _is_pending(self, channel: str) -> bool:
         if channel in self._pending:
@@ -119,7 +127,11 @@ class CatchUp:
             _log.info("conversations not listed yet", error=str(exc))
 
     async def _settle(self, channel: str) -> None:
-        """Read one conversation; it stays pending when that fails for now."""
+        """Read one conversation; it stays pending when that fails for now.
+
+        Raises:
+            StoreError: a message of it could not be committed.
+        """
         async with self._busy:
             if not self._is_pending(channel):
                 return
@@ -132,7 +144,7 @@ class CatchUp:
                 return
             except (ChatGone, Refused) as exc:
                 _log.info("missed messages cannot be read", chat=f"slack:{channel}", error=str(exc))
-            except (ChannelError, StoreError) as exc:
+            except ChannelError as exc:
                 self._wait(self._timing.rescan_s)
                 _log.warning("missed messages not read yet", chat=f"slack:{channel}", error=str(exc))
                 return

@@ -124,8 +124,6 @@ class SlackChannel(SupervisedChannel):
             )
             await positions.load()
             self._positions = positions
-        else:
-            self._positions.caught_up = False
 
     async def _open(self) -> _Parts:
         """Return the client and what uses it, built at first use and kept."""
@@ -149,7 +147,7 @@ class SlackChannel(SupervisedChannel):
             sender=Sender(api, self._threads),
             drafts=Drafts(api, self._context.clock),
             people=People(api, self._context.intake, self._context.clock),
-            status=Status(api, self._context.clock),
+            status=Status(api, self._context.clock, self._context.language),
         )
 
     async def _identity(self, parts: _Parts) -> Identity:
@@ -175,7 +173,7 @@ class SlackChannel(SupervisedChannel):
         parts = await self._open()
         from channels.slack.lookup import earlier  # the markdown parser: 30 ms
 
-        return await earlier(parts.api, await self._identity(parts), message, parts.people.name)
+        return await earlier(parts.api, await self._identity(parts), message, parts.people)
 
     async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`."""

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from slack_bolt.app.async_app import AsyncApp
 
 from bot.clock import Clock
-from bot.errors import ChannelError
+from bot.errors import ChannelError, StoreError
 from bot.interfaces import ChannelContext
 from bot.log import get_logger
 from channels.config import GroupPolicies
@@ -78,11 +78,11 @@ class Connection:
             threads=threads,
             clock=context.clock,
             timing=timing,
-            take=self._receiver.spoken,
+            take=self._receiver.missed,
         )
         self._receiver.gate = self._catchup.gate
         self._receiver.failed = self._catchup.again
-        self.app: AsyncApp = build_app(api.client, me, self._receiver)
+        self.app: AsyncApp = build_app(me, self._receiver)
         self.socket = Socket(api, timing, context.clock, self._envelopes.put)
 
     async def run(self, connected: Callable[[], None]) -> None:
@@ -114,12 +114,24 @@ class Connection:
             )
         finally:
             await self._positions.flush()
+            self._positions.connection_lost()
+
+    async def _is_taken(self, envelope: Envelope) -> bool:
+        """Say whether an envelope may be acknowledged: what it says is committed, or kept as unreadable."""
+        try:
+            return await is_answered(self.app, envelope.request)
+        except Exception as exc:  # noqa: BLE001  # Bolt stumbles over payloads of an unknown shape
+            try:
+                await self._receiver.unreadable(envelope.request.payload, exc)
+            except StoreError:
+                return False
+            return True
 
     async def _work(self) -> NoReturn:
         """Take envelopes in order, and acknowledge each in time or not at all."""
         while True:
             envelope = await self._envelopes.get()
-            if await is_answered(self.app, envelope.request):
+            if await self._is_taken(envelope):
                 took_s = self._clock.monotonic_s() - envelope.received_s
                 if took_s < self._timing.ack_s:
                     await envelope.acknowledge()

@@ -98,6 +98,14 @@ def _without(text: str, marks: re.Pattern[str]) -> str:
     return text.strip()
 
 
+def instant_us(ts: str) -> int | None:
+    """Return the instant of a message's ts, microseconds; None for what is no ts."""
+    seconds, _, rest = ts.partition(".")
+    if not (seconds.isascii() and seconds.isdigit() and (not rest or (rest.isascii() and rest.isdigit()))):
+        return None
+    return int(seconds) * 1_000_000 + int(rest[:6].ljust(6, "0") or 0)
+
+
 def attachments_of(event: Json) -> tuple[Attachment, ...]:
     """Return the message's files by reference: their private address, else their id."""
     files = event.get("files")

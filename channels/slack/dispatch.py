@@ -6,6 +6,7 @@ when its listener has returned, which it does after the commit. Bolt does not co
 
 from __future__ import annotations
 
+import logging
 import re
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -25,6 +26,10 @@ _ANY = re.compile(".*", re.DOTALL)
 
 _log = get_logger(__name__)
 
+# Bolt's warnings quote what people wrote.
+_bolt_log = logging.getLogger("channels.slack.bolt")
+_bolt_log.setLevel(logging.ERROR)
+
 
 class Listener(Protocol):
     """What is done with each kind; returns after the commit, or raises and nothing is acknowledged."""
@@ -39,17 +44,16 @@ class Listener(Protocol):
         """Take a slash command."""
 
 
-def build_app(client: AsyncWebClient, me: Identity, listener: Listener) -> AsyncApp:
-    """Return the app with its listeners, not connected; nothing here calls Slack."""
+def build_app(me: Identity, listener: Listener) -> AsyncApp:
+    """Return the app with its listeners, not connected; it calls nobody, so it gets no token."""
 
     async def authorize() -> AuthorizeResult:
-        return AuthorizeResult(
-            enterprise_id=None, team_id=me.team_id, bot_user_id=me.user_id, bot_id=me.bot_id, bot_token=client.token
-        )
+        return AuthorizeResult(enterprise_id=None, team_id=me.team_id, bot_user_id=me.user_id, bot_id=me.bot_id)
 
     app = AsyncApp(
         name="dutiful",
-        client=client,
+        logger=_bolt_log,
+        client=AsyncWebClient(),
         authorize=authorize,
         process_before_response=True,
         request_verification_enabled=False,  # nobody but Slack is on our connection

@@ -41,6 +41,7 @@ class Drafts:
         self._clock = clock
         self._changed: OrderedDict[str, tuple[str, float]] = OrderedDict()  # channel -> key, when
         self._in_doubt: dict[str, int] = {}  # key -> when its first post was tried
+        self._paused_until_s = 0.0
 
     async def show(self, me: Identity, draft: Draft) -> str:
         """See `Channel.show_draft`: what fits into one message, the one that the answer will begin in."""
@@ -70,9 +71,11 @@ class Drafts:
         """Keep the channel's rate over all its drafts; one draft's own pace is its turn's affair.
 
         Raises:
-            RateLimited: another draft of the channel has just changed.
+            RateLimited: another draft of the channel has just changed, or Slack wants no changes for now.
         """
         channel, now_s = draft.address.chat_id, self._clock.monotonic_s()
+        if now_s < self._paused_until_s:
+            raise RateLimited("Slack takes no changes for now", retry_after_s=self._paused_until_s - now_s)
         key, changed_s = self._changed.get(channel, (draft.key, 0.0))
         wait_s = changed_s + INTERVAL_S - now_s
         if key != draft.key and wait_s > 0:
@@ -110,6 +113,10 @@ class Drafts:
         where = {"channel": address.chat_id, "ts": draft_id}
         try:
             await self._api.call("chat.update", {**where, **content(part)})
+        except RateLimited as exc:
+            # The limit is the workspace's: other drafts would only take from what the answers need.
+            self._paused_until_s = self._clock.monotonic_s() + (exc.retry_after_s or 0.0)
+            raise
         except Refused as exc:
             if exc.code == "message_not_found":
                 raise ChannelError(str(exc)) from exc

@@ -58,7 +58,8 @@ def refusal(
 ) -> ChannelError:
     """Return the error for a refused call. `sends`: repeating the call could double a message."""
     if code in _RATE:
-        return RateLimited(f"{method}: {code}", retry_after_s=retry_after_s or _DEFAULT_WAIT_S)
+        wait_s = _DEFAULT_WAIT_S if retry_after_s is None else retry_after_s
+        return RateLimited(f"{method}: {code}", retry_after_s=wait_s)
     if code in _TOKEN:
         text = f"Slack refuses the token ({method}: {code}): {_TOKEN[code]}; check [channels.slack] {key}"
         return AccountInactive(text) if code == "account_inactive" else ChannelAuthError(text)

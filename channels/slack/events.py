@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rich.emoji import Emoji
-
 from bot.messages import Address, ChatType, InboundMessage, Quote, Reaction
 from channels.config import GroupPolicies, GroupPolicy
 from channels.slack.content import (
@@ -20,6 +18,7 @@ from channels.slack.content import (
     Json,
     Names,
     attachments_of,
+    instant_us,
     mentions,
     plain_text,
     shared_message,
@@ -177,14 +176,6 @@ def is_spoken(event: Json, me: Identity) -> bool:
     return bool(sender) and sender != _SLACKBOT and (subtype in _SPOKEN or subtype == "bot_message")
 
 
-def instant_us(ts: str) -> int | None:
-    """Return the instant of a message's ts, microseconds; None for what is no ts."""
-    seconds, _, rest = ts.partition(".")
-    if not (seconds.isascii() and seconds.isdigit() and (not rest or (rest.isascii() and rest.isdigit()))):
-        return None
-    return int(seconds) * 1_000_000 + int(rest[:6].ljust(6, "0") or 0)
-
-
 def command_text(command: str, text: str, menu: Collection[str]) -> str:
     """Return what a slash command means: one of our commands, or else a message."""
     name, text = command.removeprefix("/"), text.strip()
@@ -197,5 +188,7 @@ def command_text(command: str, text: str, menu: Collection[str]) -> str:
 
 def emoji(name: str) -> str:
     """Return the character of a reaction's name; a workspace's own emoji keeps its name."""
+    from rich.emoji import Emoji  # 13 ms, for the few who react
+
     bare, _, _ = name.partition("::")
     return Emoji.replace(f":{bare}:")

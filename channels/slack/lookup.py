@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChatGone
+from bot.errors import ChannelError, ChatGone
 from bot.log import get_logger
 from bot.messages import Address, InboundMessage, Quote
 from bot.records import OutboxRow
-from channels.slack.content import Identity, Names, attachments_of, plain_text
+from channels.slack.content import Identity, Names, attachments_of, instant_us, plain_text
 from channels.slack.errors import Refused
-from channels.slack.events import instant_us, is_own, is_spoken, sender_of
+from channels.slack.events import is_own, is_spoken, sender_of
+from channels.slack.people import People
 from channels.slack.positions import MARGIN_US
 from channels.slack.sending import MESSAGE_EVENT, file_name, planned
 
@@ -24,6 +25,7 @@ PAGES = 5
 
 EARLIER_MESSAGES = 20
 EARLIER_CHARS = 1_500
+MOST_NAMES = 10
 """Of a thread from before we were in it: its first message and the last ones, each cut."""
 
 _log = get_logger(__name__)
@@ -73,7 +75,7 @@ async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping
     return ""
 
 
-async def earlier(api: WebApi, me: Identity, message: InboundMessage, names: Names) -> tuple[Quote, ...]:
+async def earlier(api: WebApi, me: Identity, message: InboundMessage, people: People) -> tuple[Quote, ...]:
     """See `Channel.earlier`.
 
     Raises:
@@ -90,8 +92,20 @@ async def earlier(api: WebApi, me: Identity, message: InboundMessage, names: Nam
         kept.append(item)
         if len(kept) > EARLIER_MESSAGES:
             del kept[1]
-    told = (_quote(item, message, me, names) for item in kept)
+    await _ask_names([sender_of(item) for item in kept if not is_own(item, me)], people)
+    told = (_quote(item, message, me, people.name) for item in kept)
     return tuple(quote for quote in told if quote is not None)
+
+
+async def _ask_names(senders: Sequence[str], people: People) -> None:
+    """Learn how the people in a thread are called, as far as that takes few calls."""
+    unknown = [sender for sender in dict.fromkeys(senders) if not people.name(sender)]
+    for sender in unknown[:MOST_NAMES]:
+        try:
+            await people.ask(sender)
+        except ChannelError as exc:
+            _log.info("names of a thread not known", error=str(exc))
+            return
 
 
 def _quote(item: dict[str, Any], message: InboundMessage, me: Identity, names: Names) -> Quote | None:

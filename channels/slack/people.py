@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bot.clock import Clock
@@ -17,6 +18,16 @@ FRESH_S = 24 * 3600.0
 """A profile is asked for again after a day: people travel."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What Slack says of a person; `noted`: the engine knows the time zone."""
+
+    name: str = ""
+    zone: str = ""
+    asked_s: float = 0.0
+    noted: bool = False
+
+
 class People:
     """What profiles say."""
 
@@ -24,40 +35,48 @@ class People:
         self._api = api
         self._intake = intake
         self._clock = clock
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()  # id -> name, when it was asked
+        self._known: OrderedDict[str, Profile] = OrderedDict()
 
     def name(self, user_id: str) -> str:
         """Return the shown name of a person if it is known, else ''."""
         known = self._known.get(user_id)
-        return "" if known is None else known[0]
+        return "" if known is None else known.name
 
-    async def learn(self, user_id: str) -> str:
-        """Ask for a person's profile unless it is fresh; their time zone goes to the engine. Returns the name.
+    async def learn(self, user_id: str) -> None:
+        """Ask for the profile of somebody who wrote to us, unless it is fresh; their time zone goes to the engine.
+
+        Raises:
+            ChannelError: Slack does not say.
+            StoreError: the zone could not be kept.
+        """
+        profile = await self.ask(user_id)
+        if profile.zone and not profile.noted:
+            await self._intake.note_zone("slack", user_id, profile.zone)
+            self._known[user_id] = replace(profile, noted=True)
+
+    async def ask(self, user_id: str) -> Profile:
+        """Return a person's profile, a fresh one; bots that are no users have none.
 
         Raises:
             ChannelError: Slack does not say.
         """
         known = self._known.get(user_id)
         now_s = self._clock.monotonic_s()
-        if known is not None and now_s - known[1] < FRESH_S:
-            return known[0]
+        if known is not None and now_s - known.asked_s < FRESH_S:
+            return known
         if not user_id.startswith(("U", "W")):
-            return ""
+            return Profile()
         answer = await self._api.call("users.info", {"user": user_id})
         user = _object(answer.get("user"))
-        profile = _object(user.get("profile"))
-        name = profile.get("display_name") or user.get("real_name") or profile.get("real_name") or user.get("name")
-        self._keep(user_id, clean_text(str(name or "")), now_s)
-        zone = user.get("tz")
-        if isinstance(zone, str) and zone and not user.get("is_bot"):
-            await self._intake.note_zone("slack", user_id, zone)
-        return self.name(user_id)
-
-    def _keep(self, user_id: str, name: str, now_s: float) -> None:
-        self._known[user_id] = (name, now_s)
+        details = _object(user.get("profile"))
+        name = details.get("display_name") or user.get("real_name") or details.get("real_name") or user.get("name")
+        zone = "" if user.get("is_bot") else str(user.get("tz") or "")
+        profile = Profile(name=clean_text(str(name or "")), zone=zone, asked_s=now_s)
+        self._known[user_id] = profile
         self._known.move_to_end(user_id)
         if len(self._known) > MOST:
             self._known.popitem(last=False)
+        return profile
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import asyncio
 from bot.clock import Clock
 from bot.interfaces import Cursors
 from bot.log import get_logger
-from channels.slack.events import instant_us
+from channels.slack.content import instant_us
 from channels.slack.threads import Threads
 
 MARGIN_US = 60 * 1_000_000
@@ -38,7 +38,7 @@ class Positions:
         self._dirty: set[str] = set()
         self._changed = asyncio.Event()
         self._alive_us: int | None = None
-        self.caught_up = False  # whether "connected now" may be written: nothing before now is missing
+        self._whole = False  # nothing before now is missing, so that "connected now" may be written
 
     async def load(self) -> None:
         """Read what earlier runs left."""
@@ -57,8 +57,8 @@ class Positions:
 
     @property
     def channels(self) -> list[str]:
-        """The conversations that something was seen of."""
-        return sorted({*self._latest, *self._floors})
+        """The conversations that something was seen of, the liveliest first."""
+        return sorted({*self._latest, *self._floors}, key=lambda channel: self._latest.get(channel, 0), reverse=True)
 
     def since_us(self, channel: str) -> int | None:
         """Return the instant after which messages of a conversation may be missing; None when nothing is known."""
@@ -96,6 +96,15 @@ class Positions:
             self._dms[user_id] = channel
             self._mark(f"dm:{user_id}")
 
+    def connection_lost(self) -> None:
+        """From now on messages may be missed."""
+        self._whole = False
+
+    def caught_up(self) -> None:
+        """Nothing before now is missing any more, in any conversation."""
+        self._whole = True
+        self._changed.set()
+
     async def run(self) -> None:
         """Write what changed until cancelled."""
         while True:
@@ -118,8 +127,10 @@ class Positions:
                 await self._cursors.remove(f"{self._prefix}:thread:{channel}:{ts}")
             for channel, ts in self._threads.take_new():
                 await self._cursors.set(f"{self._prefix}:thread:{channel}:{ts}", str(self._clock.now_us()))
-            if self.caught_up:
-                await self._cursors.set(f"{self._prefix}:alive", str(self._clock.now_us()))
+            if self._whole:
+                now_us = self._clock.now_us()
+                await self._cursors.set(f"{self._prefix}:alive", str(now_us))
+                self._alive_us = now_us - MARGIN_US
         except Exception as exc:  # noqa: BLE001  # the store has its own alarm; receiving goes on without positions
             _log.warning("positions not written", channel="slack", error=f"{type(exc).__name__}: {exc}")
             self._dirty |= dirty

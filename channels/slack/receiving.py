@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from bot.errors import ChannelError, StoreError
+from bot.faults import fault_point
 from bot.interfaces import Intake
 from bot.log import get_logger
 from bot.messages import Address, ButtonPress, ChatType, InboundMessage
@@ -31,6 +32,7 @@ _LEFT = {
 }
 _BACK = frozenset({"channel_unarchive", "group_unarchive"})
 _ENDED = frozenset({"tokens_revoked", "app_uninstalled"})
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 _WAITING_ERRANDS = 500
 
 _log = get_logger(__name__)
@@ -91,20 +93,40 @@ class Receiver:
 
     async def event(self, body: dict[str, Any]) -> None:
         """See `dispatch.Listener.event`."""
+        fault_point("received")
         event = body.get("event")
         if not isinstance(event, dict):
             return
         kind = str(event.get("type") or "")
         try:
             await self._take(kind, event)
-        except (LookupError, TypeError, ValueError, AttributeError) as exc:
-            await self._intake.publish_unparsed(
-                channel=CHANNEL,
-                account=self._reader.me.account,
-                update_id=str(body.get("event_id") or ""),
-                raw=orjson.dumps(body).decode(),
-                error=f"{type(exc).__name__}: {exc}",
-            )
+        except _UNREADABLE as exc:
+            await self.unreadable(body, exc)
+
+    async def missed(self, message: dict[str, Any]) -> None:
+        """Take a message out of the history.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        try:
+            await self.spoken(message)
+        except _UNREADABLE as exc:
+            await self.unreadable({"event": message}, exc)
+
+    async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
+        """Keep what could not be read.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        await self._intake.publish_unparsed(
+            channel=CHANNEL,
+            account=self._reader.me.account,
+            update_id=str(body.get("event_id") or ""),
+            raw=orjson.dumps(body).decode(),
+            error=f"{type(exc).__name__}: {exc}",
+        )
 
     async def _take(self, kind: str, event: dict[str, Any]) -> None:
         channel = str(event.get("channel") or "")
@@ -130,7 +152,7 @@ class Receiver:
             self.ended = kind
 
     async def spoken(self, event: dict[str, Any]) -> None:
-        """Take a message, new or out of the history.
+        """Take a message, whichever way it came.
 
         Raises:
             StoreError: it could not be committed.
@@ -138,7 +160,7 @@ class Receiver:
         me = self._reader.me
         channel, ts = str(event.get("channel") or ""), str(event.get("ts") or "")
         if is_own(event, me):
-            self._threads.we_spoke(channel, event.get("thread_ts"))
+            self._threads.we_spoke(channel, event.get("thread_ts"), ts)
             return
         message = self._reader.message(event)
         if message is None:
@@ -159,7 +181,7 @@ class Receiver:
             raise
         if acceptance is Acceptance.REFUSED:
             return
-        self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id)
+        self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id, ts)
         if acceptance is Acceptance.ACCEPTED:
             self._accepted(message)
 
@@ -181,7 +203,8 @@ class Receiver:
     def _assisted(self, event: dict[str, Any]) -> None:
         thread = event.get("assistant_thread")
         if isinstance(thread, dict):
-            self._threads.we_spoke(str(thread.get("channel_id") or ""), str(thread.get("thread_ts") or ""))
+            ts = str(thread.get("thread_ts") or "")
+            self._threads.we_spoke(str(thread.get("channel_id") or ""), ts, ts)
 
     async def press(self, body: dict[str, Any]) -> None:
         """See `dispatch.Listener.press`."""

@@ -22,6 +22,12 @@ PART_UNITS = 3_900
 FALLBACK_BYTES = 3_900
 """Of the plain text beside the blocks, for notifications and search; counted strictly, as above."""
 
+MOST_WEIGHT = 11_000
+"""Characters of a message's blocks, their containers included. Slack refuses about 12,000 with msg_blocks_too_long;
+what it counts is not documented (https://github.com/slackapi/bolt-js/issues/2509, read 2026-11-30)."""
+
+_PIECE_WEIGHT, _RUN_WEIGHT = 80, 50
+
 _GAP = {Kind.TEXT: "\n\n", Kind.HEADING: "\n"}
 _SMALL_UNITS = 200  # a smaller rest of a message is left empty rather than filled with a scrap
 _MARKDOWN_KINDS = frozenset({OutboundKind.REPLY, OutboundKind.MESSAGE})
@@ -83,27 +89,44 @@ def _escaped_size(text: str) -> int:
 def _fill(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     """Yield the pieces of each message, cutting those that do not fit."""
     part: list[Piece] = []
-    used = 0
+    room, weight_left = PART_UNITS, MOST_WEIGHT
     for whole in pieces:
         piece: Piece | None = whole
         while piece is not None:
-            room = PART_UNITS - used - (len(_GAP.get(part[-1].kind, "\n")) if part else 0)
-            size = utf16_length(piece.text)
-            if size <= room:
+            gap = len(_GAP.get(part[-1].kind, "\n")) if part else 0
+            size, weight = utf16_length(piece.text) + gap, _weight(piece)
+            if size <= room and weight <= weight_left:
                 part.append(piece)
-                used = PART_UNITS - room + size
-                piece = None
-                continue
-            fits_alone = size <= PART_UNITS
-            if part and (room < _SMALL_UNITS or (fits_alone and used > PART_UNITS // 2)):
-                yield part
-                part, used = [], 0
-                continue
-            first, piece = _cut(piece, room)
-            yield [*part, first]
-            part, used = [], 0
+                room, weight_left = room - size, weight_left - weight
+                break
+            units = min(room - gap, _units_by_weight(piece, weight_left))
+            fits_alone = size <= PART_UNITS and weight <= MOST_WEIGHT
+            half_full = room < PART_UNITS // 2 or weight_left < MOST_WEIGHT // 2
+            if not part or (units >= _SMALL_UNITS and not (fits_alone and half_full)):
+                first, piece = _cut(piece, units)
+                part.append(first)
+            yield part
+            part, room, weight_left = [], PART_UNITS, MOST_WEIGHT
     if part:
         yield part
+
+
+def _weight(piece: Piece) -> int:
+    """Return about how many characters a piece takes in blocks."""
+    return _PIECE_WEIGHT + sum(_RUN_WEIGHT + len(run.text) + len(run.url) for run in piece.runs)
+
+
+def _units_by_weight(piece: Piece, weight: int) -> int:
+    """Return how many units of a piece's text weigh that much."""
+    units = 0
+    weight -= _PIECE_WEIGHT
+    for run in piece.runs:
+        weight -= _RUN_WEIGHT + len(run.url)
+        if weight <= 0:
+            break
+        taken = min(utf16_length(run.text), weight)
+        units, weight = units + taken, weight - taken
+    return units
 
 
 def _cut(piece: Piece, room: int) -> tuple[Piece, Piece | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChatGone, SendRejected
+from bot.errors import ChannelError, ChatGone, SendRejected
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, Button, OutboundMessage
@@ -133,10 +133,12 @@ class Sender:
             step = steps[number]
             if step.files:
                 platform_id = await delivery.share(step.files, contents)
+                if number == 0 and message.draft_id:
+                    await delivery.drop_draft(message.draft_id)
             else:
                 mark = {"outbox": progress.outbox_id, "part": number}
                 platform_id = await delivery.put(step, mark, message.draft_id if number == 0 else "")
-            self._threads.we_spoke(message.address.chat_id, message.address.thread_id)
+            self._threads.we_spoke(message.address.chat_id, message.address.thread_id, platform_id)
             await progress.sent(platform_id, more=number < len(steps) - 1)
 
 
@@ -182,6 +184,13 @@ class _Delivery:
                 raise
             await self._api.call("chat.update", {**where, **bare})
         return True
+
+    async def drop_draft(self, draft_id: str) -> None:
+        """Take a draft away that no text follows; best effort."""
+        try:
+            await self._api.call("chat.delete", {"channel": self._address.chat_id, "ts": draft_id})
+        except ChannelError as exc:
+            _log.info("draft not taken away", chat=self._address.key, error=str(exc))
 
     async def share(self, files: Sequence[Attachment], contents: Sequence[bytes]) -> str:
         """Upload files and put them into the conversation as one message; returns the first one's id.

@@ -75,9 +75,8 @@ class Socket:
             while True:
                 reason = await self._read(socket)
                 _log.info("slack asks for a new connection", reason=reason)
-                fresh = await self._open()
                 self._leave(socket)
-                socket = fresh
+                socket = await self._open()
         finally:
             await self._close()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from bot.clock import Clock
 from bot.log import get_logger
 from bot.messages import Address
+from bot.texts import say
 from channels.slack.errors import Refused
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
     from channels.slack.api import WebApi
 
-TEXT = "is thinking…"
 AGAIN_S = 60.0
 """Slack takes a status away after two minutes, or when we write
 (https://docs.slack.dev/reference/methods/assistant.threads.setStatus, read 2026-11-30)."""
@@ -32,9 +32,10 @@ _log = get_logger(__name__)
 class Status:
     """Shown at most once a minute in a thread, and never again where the workspace does not have it."""
 
-    def __init__(self, api: WebApi, clock: Clock) -> None:
+    def __init__(self, api: WebApi, clock: Clock, language: str) -> None:
         self._api = api
         self._clock = clock
+        self._text = say(language, "status.thinking")
         self._shown: OrderedDict[Address, float] = OrderedDict()
         self._off = False
 
@@ -55,7 +56,7 @@ class Status:
             self._shown.popitem(last=False)
         where = {"channel_id": address.chat_id, "thread_ts": address.thread_id}
         try:
-            await self._api.call("assistant.threads.setStatus", {**where, "status": TEXT})
+            await self._api.call("assistant.threads.setStatus", {**where, "status": self._text})
         except Refused as exc:
             if exc.code in _NOT_HERE:
                 self._off = True

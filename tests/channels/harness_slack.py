@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bot.interfaces import ChannelState
+from bot.interfaces import ChannelState, MenuCommand
 from bot.messages import Address
 from channels.slack import SlackChannel
 from channels.slack.config import Timing
@@ -210,6 +211,13 @@ async def running(harness: SlackHarness) -> AsyncIterator[SlackHarness]:
     harness.start()
     await harness.until(ChannelState.READY)
     yield harness
+
+
+def built(harness: SlackHarness, timing: Timing, *, menu: Sequence[MenuCommand] = ()) -> SlackChannel:
+    """Return a channel for the harness's platform with other waits, or with slash commands."""
+    values = {"bot_token": harness.secret, "app_token": harness.app_secret, "api_url": harness.api.url}
+    section = SlackChannel.config_cls.model_validate({**values, "allow_from": "*"})
+    return SlackChannel.create(replace(harness.context(section), menu=lambda: menu), timing)
 
 
 def _runs(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -83,11 +83,9 @@ def test_tokens_may_be_named_instead_of_written_down(monkeypatch: pytest.MonkeyP
 
 
 def test_the_package_imports_without_its_sdk() -> None:
-    code = (
-        "import sys; import channels.slack; "
-        "print([name for name in sys.modules if name.split('.')[0] in {'slack_sdk', 'slack_bolt', 'aiohttp', 'pyromark'}])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    heavy = "{'slack_sdk', 'slack_bolt', 'aiohttp', 'pyromark'}"
+    code = f"import sys, channels.slack; print([n for n in sys.modules if n.split('.')[0] in {heavy}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -21,7 +21,7 @@ def name(user_id: str) -> str:
     ("raw", "plain"),
     [
         ("a &lt;b&gt; &amp; c", "a <b> & c"),
-        ("&amp;lt;", "&lt;"),
+        ("&amp;lt; &amp;amp;", "&lt; &amp;"),
         ("ask <@U0ADA>", "ask @Ada"),
         ("ask <@U0NEW>", "ask @U0NEW"),
         ("ask <@U0NEW|ben>", "ask @ben"),

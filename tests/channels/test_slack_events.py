@@ -8,8 +8,8 @@ import pytest
 
 from bot.messages import Address, ChatType
 from channels.config import GroupPolicies, GroupPolicy
-from channels.slack.content import Identity, Json
-from channels.slack.events import Reader, command_text, emoji, instant_us
+from channels.slack.content import Identity, Json, instant_us
+from channels.slack.events import Reader, command_text, emoji
 from channels.slack.threads import Threads
 
 ME = Identity(user_id="U0BOT", bot_id="B0BOT", team_id="T0")
@@ -63,7 +63,9 @@ def test_a_mention_in_a_thread_stays_there() -> None:
 @pytest.mark.parametrize("channel_type", ["channel", "group", "mpim"])
 def test_a_mention_is_the_same_message_in_both_its_events(channel_type: str) -> None:
     """C038: one identity, one text, the same files, whichever event comes first."""
-    shared = {"files": [{"id": "F1", "name": "a.png", "mimetype": "image/png", "url_private": "https://x.slack.com/a"}]}
+    shared: dict[str, Any] = {
+        "files": [{"id": "F1", "name": "a.png", "mimetype": "image/png", "url_private": "https://x.slack.com/a"}]
+    }
     event = said("<@U0BOT> look", channel_type=channel_type, subtype="file_share", **shared)
     mention = {"type": "app_mention", **{k: event[k] for k in ("user", "text", "channel", "ts", "files")}}
     assert reader().message(event) == reader().message(mention)
@@ -101,14 +103,16 @@ def test_a_talk_in_a_thread_goes_on_without_mentions_until_people_talk_to_each_o
     ada = said("and then?", thread_ts=thread)
     ben = said("what Ada means", thread_ts=thread, user="U0BEN")
     assert read.message(ada) is None
-    threads.spoke_to_us("C0TEAM", thread, "U0ADA")
+    threads.spoke_to_us("C0TEAM", thread, "U0ADA", thread)
     assert read.message(ada) is not None  # she goes on before we answered
     assert read.message(ben) is None
-    threads.we_spoke("C0TEAM", thread)
+    threads.we_spoke("C0TEAM", thread, "1700000000.000200")
     assert read.message(ben) is not None
     assert read.message(said("<@U0BEN> is that so?", thread_ts=thread)) is None
-    threads.spoke_otherwise(ben)
-    assert read.message(ada) is None
+    threads.we_spoke("C0TEAM", thread, "1700000009.000000")
+    assert read.message(ben) is None  # it was written before our last words
+    threads.spoke_otherwise({**ben, "ts": "1700000010.000000"})
+    assert read.message({**ada, "ts": "1700000011.000000"}) is None
     assert read.message(said("<@U0BOT> help", thread_ts=thread)) is not None
 
 

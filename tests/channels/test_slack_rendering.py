@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -134,10 +135,27 @@ def test_code_that_is_cut_is_code_on_both_sides() -> None:
     assert styled(parts[-1], "bold") == ["all"]
 
 
+def test_a_paragraph_that_fits_into_the_next_message_is_not_cut() -> None:
+    first, second = " ".join(["one"] * 700), " ".join(["two"] * 700)
+    parts = render(f"{first}\n\n{second}", OutboundKind.REPLY)
+    assert [part.plain for part in parts] == [first, second]
+
+
 def test_bold_that_is_cut_is_bold_on_both_sides() -> None:
     words = " ".join(f"word{number}" for number in range(800))
     first, second = render(f"**{words}**", OutboundKind.REPLY)
     assert "".join([*styled(first, "bold"), *styled(second, "bold")]) == words
+
+
+def test_text_of_many_links_is_cut_by_what_its_blocks_take() -> None:
+    text = " ".join(f"[n{number}](https://x.example/{'p' * 80}/{number})" for number in range(300))
+    parts = render(text, OutboundKind.REPLY)
+    assert all(len(json.dumps(part.elements)) < 12_500 for part in parts)
+    links = [run["text"] for part in parts for run in runs(part) if run["type"] == "link"]
+    assert links == [f"n{number}" for number in range(300)]
+    items = render("\n".join(f"- **{number}** x" for number in range(300)), OutboundKind.REPLY)
+    assert all(len(json.dumps(part.elements)) < 16_000 for part in items)
+    assert len(items) > 1
 
 
 @settings(deadline=None, max_examples=60)

@@ -23,7 +23,7 @@ from tests.platforms.loopback import Bell
 from tests.platforms.slack_objects import APP_ID, Json
 
 ACK_LIMIT_S = 3.0
-RETRIES_S = (0.0, 60.0, 300.0)  # after the limit has passed
+RETRIES_S: tuple[float, ...] = (0.0, 60.0, 300.0)  # after the limit has passed
 MAX_CONNECTIONS = 10
 REFRESH_S = 18_060  # what `hello` says of a connection's length of life
 
