@@ -34,6 +34,10 @@ _GOAL_GOES_ON = """[Sustained goal: its next turn. Go on with what is open of th
 Mark what is finished with the task tool. When all is done, or you cannot go on without the person, call complete_goal
 with a recap for them. Your final text of this turn reaches the chat as a note on progress: a sentence or two.]"""
 
+_NOT_FETCHED = (
+    "[Tell the person which file did not reach you and what they can do: send it again, a smaller one, or a link.]"
+)
+
 _GOAL_IDLE = """
 [In the last turn no tool did anything. If that happens again the goal will be closed.]"""
 
@@ -56,6 +60,8 @@ def user_row(
     message = item.message
     parts = [_earlier(message), _quoted(message), _body(message)]
     parts += [_attachment_line(attachment) for attachment in message.attachments]
+    if any(attachment.error for attachment in message.attachments):
+        parts.append(_NOT_FETCHED)
     if late and message.sent_us is not None:
         sent = from_us(message.sent_us, ZoneInfo(request.zone))
         parts.append(f"(written {sent:%Y-%m-%d %H:%M}, received later)")

@@ -73,6 +73,8 @@ def migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str, *, 
     Done again, for rows that a turn under way has written meanwhile, what has moved stays as it is.
     """
     before, after = f"{channel}:{old}", f"{channel}:{new}"
+    # Leaving the old chat may have been reported as being thrown out of it.
+    reopen_chat(conn, Address(channel=channel, chat_id=old), now_us=now_us)
     _forget_message_ids(conn, channel, old)
     for table in ("inbox", "outbox", "jobs", "subagents", "goals"):
         conn.execute(

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from asyncio import TaskGroup
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +28,8 @@ _REMEMBERED = 256  # albums that are out, so that a part that comes (again) late
 _log = get_logger(__name__)
 
 Publish = Callable[[InboundMessage], Awaitable[object]]
+Beside = Callable[[Coroutine[Any, Any, None], str], None]
+"""Lets something go on in a task of that name, which somebody owns."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,8 +75,11 @@ class _Past:
 class AlbumDesk:
     """Collects the parts of albums and publishes each album once; see the module."""
 
-    def __init__(self, *, account: str, publish: Publish, cursors: Cursors, clock: Clock, timing: Timing) -> None:
+    def __init__(
+        self, *, account: str, publish: Publish, beside: Beside, cursors: Cursors, clock: Clock, timing: Timing
+    ) -> None:
         self._publish = publish
+        self._beside = beside
         self._cursors = cursors
         self._clock = clock
         self._timing = timing
@@ -83,16 +87,13 @@ class AlbumDesk:
         self._recorded = f"{CHANNEL}:{account}:album:"
         self._albums: dict[str, _Album] = {}
         self._past: OrderedDict[str, _Past] = OrderedDict()
-        self._tasks: TaskGroup | None = None
 
-    async def restore(self, tasks: TaskGroup, read: Callable[[Any], Received | None]) -> None:
-        """Take up what a process before this one left; albums wait for their end in `tasks`.
+    async def restore(self, read: Callable[[Any], Received | None]) -> None:
+        """Take up what a process before this one left; `read` makes a part of an update.
 
         Raises:
             StoreError: the database cannot be read now.
         """
-        self._tasks = tasks
-        self._albums.clear()
         kept = await self._cursors.starting_with(self._recorded)
         records = [(name.removeprefix(self._recorded), json.loads(value)) for name, value in kept.items()]
         for key, record in sorted(records, key=lambda item: int(item[1]["at_us"])):
@@ -170,9 +171,7 @@ class AlbumDesk:
         album = self._albums.get(key)
         if album is None:
             album = self._albums[key] = _Album(address=part.message.address)
-            if self._tasks is None:
-                raise RuntimeError("albums wait in the tasks that restore was given")
-            self._tasks.create_task(self._wait_for_end(key, album), name=f"telegram-album {key}")
+            self._beside(self._wait_for_end(key, album), f"telegram-album {key}")
         album.parts[update_id] = part
         album.due_s = self._clock.monotonic_s() + self._timing.album_quiet_s
 

@@ -14,7 +14,7 @@ from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import CHANNEL, BotIdentity
 from channels.telegram.desk import UpdateDesk
-from channels.telegram.groups import GroupRules
+from channels.telegram.groups import Groups
 from channels.telegram.marks import SeenMark
 from channels.telegram.menu import publish_menu
 from channels.telegram.polling import Poller
@@ -54,7 +54,7 @@ class TelegramChannel(SupervisedChannel):
         self._opening = asyncio.Lock()
         self._closed = False
         self._receiver: Poller | WebhookReceiver | None = None
-        self._rules = GroupRules(section.group_policy, context.cursors)
+        self._groups = Groups(section.group_policy, context.cursors)
         self._seen = SeenMark(section.seen_reaction, timing)
 
     @classmethod
@@ -71,7 +71,7 @@ class TelegramChannel(SupervisedChannel):
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
         identity = _identity(me)
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
-        desk = UpdateDesk(api=api, me=identity, rules=self._rules, context=self._context, timing=self._timing)
+        desk = UpdateDesk(api=api, me=identity, groups=self._groups, context=self._context, timing=self._timing)
         receiver = self._receiver = self._build_receiver(api, desk, str(identity.id))
 
         async def receive() -> None:
@@ -125,7 +125,7 @@ class TelegramChannel(SupervisedChannel):
         try:
             await sender.send(message, progress)
         except ChatMigrated as exc:
-            self._rules.moved(message.address.chat_id, exc.new_chat_id)
+            self._groups.moved(message.address.chat_id, exc.new_chat_id)
             raise
 
     async def show_draft(self, draft: Draft) -> str:
@@ -150,10 +150,10 @@ class TelegramChannel(SupervisedChannel):
 
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""
-        params = {"chat_id": address.chat_id, "message_thread_id": address.thread_id, "action": "typing"}
+        params = {"chat_id": address.chat_id, "message_thread_id": self._groups.action_thread(address)}
         try:
             api, _ = await self._open()
-            await api.call("sendChatAction", params, timeout_s=self._timing.call_s)
+            await api.call("sendChatAction", {**params, "action": "typing"}, timeout_s=self._timing.call_s)
         except ChannelError as exc:
             _log.debug("typing not shown", chat=address.key, error=str(exc))
 

@@ -19,7 +19,7 @@ from bot.messages import InboundMessage
 from channels.telegram.albums import AlbumDesk
 from channels.telegram.config import Timing
 from channels.telegram.content import CHANNEL, BotIdentity
-from channels.telegram.groups import GroupRules
+from channels.telegram.groups import Groups
 from channels.telegram.presses import PressDesk
 from channels.telegram.taps import Pressed, Reacted
 from channels.telegram.updates import (
@@ -47,16 +47,17 @@ class UpdateDesk:
     """Where updates are handed in, one by one or those of several chats at once. Works while `serve` runs."""
 
     def __init__(
-        self, *, api: BotApi, me: BotIdentity, rules: GroupRules, context: ChannelContext, timing: Timing
+        self, *, api: BotApi, me: BotIdentity, groups: Groups, context: ChannelContext, timing: Timing
     ) -> None:
         self._api = api
         self._me = me
-        self._rules = rules
+        self._groups = groups
         self._intake = context.intake
         self._presses = PressDesk(api, context.intake, timing, language=context.language)
         self._albums = AlbumDesk(
             account=str(me.id),
             publish=self._publish,
+            beside=self.beside,
             cursors=context.cursors,
             clock=context.clock,
             timing=timing,
@@ -73,7 +74,7 @@ class UpdateDesk:
         try:
             async with TaskGroup() as tasks:
                 self._tasks = tasks
-                await self._restore(tasks)
+                await self._restore()
                 await receive()
         except* ChannelError as group:  # the group's wrapping would say nothing to whoever catches it
             failures.extend(group.exceptions)
@@ -82,18 +83,28 @@ class UpdateDesk:
         if failures:
             raise failures[0]
 
-    async def _restore(self, tasks: TaskGroup) -> None:
+    async def _restore(self) -> None:
         try:
-            await self._rules.restore()
-            await self._albums.restore(tasks, self._read_part)
+            await self._groups.restore()
+            await self._albums.restore(self._read_part)
         except StoreError as exc:
             raise ChannelError(f"the database cannot be read now: {exc}") from exc
 
     def beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Let something go on beside receiving that must not hold it up; it handles its own errors."""
+        """Let something go on beside receiving that must not hold it up; it handles its own errors.
+
+        While the desk is closing it is left out: an update that came just then is committed all the same.
+        """
+        try:
+            self._open_tasks().create_task(work, name=name)
+        except RuntimeError as exc:  # none, or the group is shutting down
+            work.close()
+            _log.debug("left out at the end", task=name, error=str(exc))
+
+    def _open_tasks(self) -> TaskGroup:
         if self._tasks is None:
             raise RuntimeError("the desk is closed")
-        self._tasks.create_task(work, name=name)
+        return self._tasks
 
     async def take(self, raw: Any) -> None:
         """Commit what an update says; returns once the platform may forget it.
@@ -115,7 +126,10 @@ class UpdateDesk:
             await self._handle(event, raw)
 
     def _read(self, raw: Any) -> Event | None:
-        return read_update(self._api.parse_update(raw), self._me, self._rules.policies)
+        update = self._api.parse_update(raw)
+        if update.message is not None and update.message.chat.type == "supergroup":
+            self._groups.note_forum(str(update.message.chat.id), is_forum=bool(update.message.chat.is_forum))
+        return read_update(update, self._me, self._groups.policies)
 
     def _read_part(self, raw: Any) -> Received | None:
         """Return a parked part; it was readable once, and is left out should it not be any more."""
@@ -151,7 +165,7 @@ class UpdateDesk:
                 if edited is not None:
                     await self._intake.publish_edit(edited)
             case Migrated():
-                self._rules.moved(event.old_chat_id, event.new_chat_id)
+                self._groups.moved(event.old_chat_id, event.new_chat_id)
                 await self._intake.migrate_chat(CHANNEL, event.old_chat_id, event.new_chat_id)
             case Closed():
                 paused = await self._intake.close_chat(event.address, event.reason)

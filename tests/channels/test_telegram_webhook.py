@@ -14,6 +14,8 @@ import pytest
 
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
+from bot.messages import ButtonPress
+from bot.records import PressOutcome
 from channels.telegram.updates import ALLOWED_UPDATES
 from channels.telegram.webhook import SECRET_HEADER
 from tests.channels.harness_telegram import PUBLIC, TelegramHarness, WebhookHarness, running, served
@@ -262,3 +264,30 @@ async def test_after_the_end_nothing_listens_and_the_webhook_stays_set(harness: 
     with pytest.raises(aiohttp.ClientConnectorError):
         await knock(harness)
     assert harness.api.webhook.url == f"{PUBLIC}/telegram"
+
+
+async def test_an_update_that_is_being_committed_at_the_end_is_still_taken(harness: WebhookHarness) -> None:
+    """A press, whose answer would go on beside: it is committed and confirmed, the toast is left out."""
+    harness.intake.button_labels = ["Yes"]
+    gate, waits = asyncio.Event(), asyncio.Event()
+    commit = harness.intake.publish_press
+
+    async def slowly(press: ButtonPress) -> PressOutcome:
+        waits.set()
+        await gate.wait()
+        return await commit(press)
+
+    harness.intake.publish_press = slowly  # type: ignore[method-assign]
+    markup = {"inline_keyboard": [[{"text": "Yes", "callback_data": "b1.0"}]]}
+    chat = harness.api.world.chats[5]
+    asked = harness.api.world.new_message(chat, harness.api.world.bot, {"text": "Sure?", "reply_markup": markup})
+    async with running(harness):
+        update = harness.api.press(5, asked["message_id"], "b1.0")
+        await waits.wait()
+        stopping = asyncio.create_task(harness.stop())
+        await asyncio.sleep(0)
+        gate.set()
+        await harness.api.wait_for(lambda: harness.api.webhook.posts)
+        await stopping
+    assert [(post.update_id, post.status) for post in harness.api.webhook.posts[:1]] == [(update, 200)]
+    assert len(harness.intake.presses) == 1

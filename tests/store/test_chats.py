@@ -172,3 +172,13 @@ async def test_moving_again_keeps_what_moved_and_takes_what_came_since(store: St
 async def test_a_move_is_kept_for_what_the_configuration_says_of_the_old_id(store: Store) -> None:
     await store.outbox.migrate_chat("memory", "-5", "-1009")
     assert await store.cursors.starting_with(moved_prefix("memory")) == {"moved:memory:-1009": "-5"}
+
+
+async def test_a_chat_that_was_closed_on_its_way_is_open_under_its_new_id(store: Store, clock: FakeClock) -> None:
+    """C035: the platform may say that the bot left the old chat before it says that the chat has moved."""
+    job_id = (await store.jobs.add(reminder_at(clock.now_us() + 60 * US_PER_S, address=OLD), limit_per_chat=9)).id
+    await store.outbox.close_chat(OLD, "the bot's status in this chat is now left")
+    await store.outbox.migrate_chat("memory", "-5", "-1009")
+    await store.outbox.close_chat(OLD, "the bot's status in this chat is now left")  # or after it
+    moved = await job(store, job_id)
+    assert (moved.address, moved.state) == (NEW, JobState.ACTIVE)
