@@ -59,8 +59,7 @@ async def test_kill_9_of_the_service_leaves_nothing_of_its_sessions(
 async def test_c049_stop_ends_a_long_command_and_its_children_and_the_chat_goes_on(
     telegram: BotApi, model: OpenAIApi, service: Service, walls: dict[str, object]
 ) -> None:
-    owner = {"access": {"owners": ["telegram:5"]}, "tools.exec": walls}
-    service.configure(service.sections, owner)
+    service.configure(service.sections, {"access": {"owners": ["telegram:5"]}}, {"tools.exec": walls})
     sleep = sleeper()
     command = f"(setsid {sleep} &) ; {sleep} & {sleep}"
     model.when("dig", [Reply(tool_calls=[("exec", {"command": command, "timeout": 600})]), Reply(text="never")])
