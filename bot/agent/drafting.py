@@ -27,9 +27,6 @@ from bot.records import Turn
 FIRST_AFTER_S = 0.3
 """Answers that take no longer are not shown growing."""
 
-LEAST_BYTES = 24
-"""What is shorter in UTF-8 is not worth a message yet: some words, in Chinese a clause."""
-
 FAILURES_LIMIT = 3
 """Failures in a row after which nothing more of the turn is shown."""
 
@@ -107,10 +104,13 @@ class Drafting:
                 await self._parts.pace.wait(self._channel, self._turn.address, self._chat_type)
                 if not await self._may_show():
                     await self._again(_LOOK_AGAIN_S)
-                elif self._text != self._shown and len(self._text.strip().encode(errors="replace")) >= LEAST_BYTES:
+                elif self._text != self._shown and self._is_enough(self._text):
                     await self._show(self._text)
         except (ChannelError, StoreError) as exc:
             _log.warning("no more drafts in this turn", error=str(exc))
+
+    def _is_enough(self, text: str) -> bool:
+        return len(text.strip().encode(errors="replace")) >= self._channel.draft_least_bytes
 
     async def _again(self, wait_s: float) -> None:
         """Look again after a while, whether there is new text or not."""

@@ -147,6 +147,9 @@ class Channel(ABC):
     format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
     draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
     draft_group_interval_s: ClassVar[float | None] = None  # the same in groups; None: as in private chats
+    draft_least_bytes: ClassVar[int] = (
+        24  # of UTF-8: what is shorter is no message yet; some words, in Chinese a clause
+    )
     draft_gap_s: ClassVar[float] = 0.0  # between any two drafts of the channel, whatever chats they are in
     needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
 

@@ -1,9 +1,10 @@
 """Slack, through Socket Mode and the Web API.
 
-`config` the section; `channel` the life cycle; `socket` the connection events come by; `dispatch` and `receiving`
-what is done with each; `events` and `content` what an event says; `positions`, `threads` and `catchup` what was
-seen and what a gap swallowed; `sending`, `drafts`, `lookup` and `rendering` the way out; `media` files both ways;
-`people` names and time zones; `api` the only file that calls the Web API, imported when the channel starts.
+`config` the section; `channel` the life cycle; `connection` what runs while Slack is connected: `socket` the
+WebSocket, `dispatch` the Bolt app, `receiving` what is done with each thing told, `catchup` what a gap swallowed;
+`events` and `content` what a payload says; `positions` and `threads` what is remembered; `people` names and time
+zones; `sending`, `drafts`, `lookup`, `pressed`, `status` and `media` the way out; `rendering`, `markdown` and `tables`
+how text is shown; `api` the only file that calls the Web API. What needs the SDK is imported when the channel starts.
 """
 
 from __future__ import annotations

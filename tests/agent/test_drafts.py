@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.draft_pace import DraftPace
-from bot.agent.drafting import FAILURES_LIMIT, LEAST_BYTES
+from bot.agent.drafting import FAILURES_LIMIT
 from bot.errors import ChannelError, ChatGone, RateLimited, SendRejected, SendUncertain
 from bot.interfaces import ModelReply
 from bot.messages import Address, ChatType, InboundMessage
@@ -59,7 +59,7 @@ async def test_the_text_grows_in_one_message_that_becomes_the_answer(tmp_path: P
 
 async def test_a_few_letters_are_not_shown_and_nothing_is_shown_twice(tmp_path: Path) -> None:
     channel = DraftingChannel()
-    short = "x" * (LEAST_BYTES - 1)
+    short = "x" * (channel.draft_least_bytes - 1)
 
     async def grow(show: Show) -> ModelReply:
         show(short)

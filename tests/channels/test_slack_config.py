@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from bot.config import load_config
@@ -92,3 +94,43 @@ def test_the_package_imports_without_its_sdk() -> None:
 def test_the_channel_is_the_packages_only_one() -> None:
     assert SlackChannel.name == "slack"
     assert SlackChannel.config_cls is SlackConfig
+
+
+# --- the newcomer's page
+
+PAGE = (Path(__file__).parents[2] / "deploy" / "SLACK.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """Return the page's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_pages_manifest_has_every_scope_and_socket_mode() -> None:
+    from channels.slack.api import NEEDED_SCOPE, WANTED_SCOPES  # the SDK
+
+    manifest = yaml.safe_load(blocks("yaml")[0])
+    assert {NEEDED_SCOPE, *WANTED_SCOPES, "commands", "reactions:read"} <= set(
+        manifest["oauth_config"]["scopes"]["bot"]
+    )
+    settings = manifest["settings"]
+    assert settings["socket_mode_enabled"] is settings["interactivity"]["is_enabled"] is True
+    events = settings["event_subscriptions"]["bot_events"]
+    assert {"app_mention", "message.im", "message.channels", "message.groups", "message.mpim"} <= set(events)
+    assert manifest["features"]["app_home"]["messages_tab_enabled"] is True
+    assert [command["command"] for command in manifest["features"]["slash_commands"]] == ["/dutiful"]
+
+
+def test_the_pages_configuration_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
+    monkeypatch.setenv("SLACK_APP_TOKEN", "xapp-1")
+    (tmp_path / "dutiful.toml").write_text(blocks("toml")[0])
+    section = load_config(tmp_path / "dutiful.toml", sections=config_sections()).channels["slack"]
+    assert isinstance(section, SlackConfig)
+    assert section.allow_from == ["U0123ABCD"]
+    policies = re.search(r"^# (group_policy = \{.*)$", PAGE, re.MULTILINE)
+    assert policies is not None
+    (tmp_path / "dutiful.toml").write_text(blocks("toml")[0] + policies[1])
+    section = load_config(tmp_path / "dutiful.toml", sections=config_sections()).channels["slack"]
+    assert isinstance(section, SlackConfig)
+    assert section.group_policy.of("C0123ABCD") is GroupPolicy.ALL

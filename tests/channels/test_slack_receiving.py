@@ -80,6 +80,17 @@ async def test_what_is_not_committed_is_not_acknowledged_and_comes_again_in_orde
     assert live.channel.state is ChannelState.READY
 
 
+async def test_a_failed_commit_is_never_acknowledged(live: SlackHarness) -> None:
+    live.api.socket.retries_s = ()
+    live.intake.failures.append(StoreUnavailable("disk full"))
+    live.person_says(PRIVATE, "keep me")
+    (envelope,) = live.api.socket.envelopes
+    await live.intake.wait_for_texts("keep me")  # out of the history
+    live.person_says(PRIVATE, "next")
+    await live.api.wait_for(lambda: live.api.socket.envelopes[-1].acknowledged)
+    assert not envelope.acknowledged
+
+
 async def test_a_commit_that_takes_too_long_is_not_acknowledged(harness: SlackHarness) -> None:
     """C038: Slack sends again, and gets its acknowledgement then."""
     harness.replace_channel(built(harness, replace(QUICK, ack_s=0.0)))
