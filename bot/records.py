@@ -250,12 +250,20 @@ class Ending:
     memory: MemoryStep | None = None
 
 
+TRIED_PART = "?"
+"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
+answer lost is worse than one doubled (design 4)."""
+
+UNKNOWN_PART = "??"
+"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
     """A message the delivery worker holds.
 
-    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark of
-    `bot/delivery.py` when its outcome is unknown.
+    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark when
+    its outcome is unknown.
     """
 
     id: int
@@ -267,6 +275,33 @@ class OutboxRow:
     first_try_us: int
     sent_ids: tuple[str, ...] = ()
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A line of the list of messages. `next_us`: when it is tried, or looked into, next; None where it is not."""
+
+    row: OutboxRow
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxPage:
+    """A part of the list of messages that are not well sent, of which there are `total`."""
+
+    entries: tuple[OutboxEntry, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxChange:
+    """What was changed: `rows`, as they were before; nothing at all if any was `refused`.
+
+    `refused` has the state of each message that cannot be changed so; None: there is no such message.
+    """
+
+    rows: tuple[OutboxRow, ...]
+    refused: Mapping[int, SendState | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,13 +184,28 @@ class Channel(ABC):
 
     @abstractmethod
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
-        """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
+        """Send all parts that are not in `progress.sent_ids`, reporting each as soon as it is out.
+
+        When this returns, `progress.sent_ids` has the platform's id of every part, in order. How a message is
+        parted must not change from one try to the next: a later one goes on behind the parts that are out.
+
+        Raises:
+            SendUncertain: the next part may have arrived.
+            RateLimited: nothing may be sent for a while, to this chat or `everywhere`.
+            SendRejected, ChatGone, ChatMigrated, ChannelAuthError: see `bot/errors.py`.
+            ChannelError: the next part did not arrive and may be tried again.
+        """
 
     async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:  # noqa: ARG002 - part of the seam
         """Look up which parts of a send with an unknown outcome arrived.
 
-        Returns the platform ids of the parts that are out, from the first one on: all, some, or () when the
-        next one can be sent without doubling anything. None when that cannot be known.
+        `row.sent_ids` are the parts known to be out; where the outcome of one stays unknown for good, an entry
+        stands for it that is no id of the platform. Returns the platform ids of the parts that are out, from the
+        first one on: all, some, or () when the next one can be sent without doubling anything. None when that
+        cannot be known.
+
+        Raises:
+            ChannelError: it cannot be looked up now; asked again later if it is retryable.
         """
         return None
 

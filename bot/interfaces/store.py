@@ -28,6 +28,8 @@ from bot.records import (
     Job,
     Message,
     NewJob,
+    OutboxChange,
+    OutboxPage,
     OutboxRow,
     Person,
     PressOutcome,
@@ -157,14 +159,14 @@ class Outbox(Protocol):
         """Mark the sendable heads of up to `limit` order keys as sending, and return them.
 
         A row that comes in state `sending` is one whose send was cut short: its fate is unknown. The second
-        value is when the next row may be sent, None when none waits.
+        value is when the next row may be sent, None when none waits; after `limit` rows it is now.
         """
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """Return when the next queued row may be sent, None when nothing is queued."""
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
-        """Store the platform ids of the parts sent so far."""
+        """Store the platform ids of the parts sent so far; the next part has a whole lease again."""
 
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
@@ -177,14 +179,21 @@ class Outbox(Protocol):
         error: str,
         uncertain: bool = False,
         sent_ids: Sequence[str] | None = None,
+        counts: bool = True,
     ) -> None:
-        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
+        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts.
+
+        `counts`: whether this claim was a try; being asked to wait, or looking what arrived, is none.
+        """
+
+    async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
+        """Keep a row in state sending, its fate unknown: at `look_at_us` it is claimed to be looked into."""
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """Hold back everything for a chat until then (rate limit)."""
 
-    async def bury(self, outbox_id: int, error: str) -> None:
-        """Make a row a dead letter, so that the next of its key can go."""
+    async def bury(self, outbox_id: int, error: str, *, uncertain: bool = False) -> None:
+        """Make a row a dead letter, so that the next of its key can go; `uncertain`: it may have arrived after all."""
 
     async def close_chat(self, address: Address, error: str) -> int:
         """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
@@ -408,6 +417,19 @@ class Overview(Protocol):
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
+
+    async def outbox(self, *, before_id: int | None = None, limit: int) -> OutboxPage:
+        """Return the newest messages (below an id) that wait, are being sent, are dead or uncertain; oldest first."""
+
+    async def resend(self, ids: Collection[int] | None) -> OutboxChange:
+        """Queue dead letters again in their old place, None: all of them; what waits is tried now.
+
+        Parts that are out stay out, and a chat that was closed is tried. One that was named although it is uncertain
+        goes out from its first part in doubt on. All or none.
+        """
+
+    async def drop(self, ids: Collection[int] | None) -> OutboxChange:
+        """Forget messages that are not being sent, None: all dead letters. All or none."""
 
     async def prune(self, *, older_than_us: int) -> int:
         """Forget bookkeeping that was settled before then, dead letters excepted; returns the rows removed.

@@ -34,13 +34,15 @@ NO_MODEL = "I cannot reach the model right now. Please try again later."
 
 
 async def test_what_the_tool_sent_elsewhere_does_not_swallow_the_answer_here(tmp_path: Path) -> None:
-    provider = ScriptedProvider(calls(("message", {"content": "For B.", "chat_id": "B"})), said("Sent to B."))
+    """C044; in one-shot CLI mode: `test_the_answer_is_printed_when_the_tool_wrote_to_another_chat` of journeys."""
+    provider = ScriptedProvider(calls(("message", {"content": "For B.", "chat_id": "B"})), said("Sent to B"))
     async with rig(tmp_path, provider) as engine:
-        assert await engine.asks("tell B", chat="A", sender="1") == "Sent to B."
+        assert await engine.asks("tell B", chat="A", sender="1") == "Sent to B"
         await engine.reads("For B.", chat="B")
 
 
 async def test_two_turns_at_once_do_not_share_who_was_answered(tmp_path: Path) -> None:
+    """C045."""
     barrier = asyncio.Barrier(2)
 
     async def answer(request: ModelRequest) -> ModelReply:

@@ -15,13 +15,15 @@ from channels.discord import DiscordChannel
 from channels.discord.config import Timing
 from channels.discord.positions import id_at
 from tests.platforms.discord_api import BOT_ID, DiscordApi
-from tests.platforms.discord_faults import answer_lost, rate_limited
+from tests.platforms.discord_faults import Fault, answer_lost, rate_limited
 from tests.platforms.discord_objects import Route, buttons_of
 from tests.platforms.loopback import Bell
-from tests.support.channel_harness import ChannelHarness, Shown
+from tests.support.channel_harness import ChannelHarness, Feature, Shown
 from tests.support.recording_intake import MemoryCursors, RecordingProgress
 
 GUILD, CHANNEL, THREAD, DM = 1001, 1010, 1042, 1005
+
+OTHER_BOT = 777
 
 PRIVATE = Address(channel="discord", chat_id=str(DM))
 IN_CHANNEL = Address(channel="discord", chat_id=str(CHANNEL))
@@ -57,6 +59,8 @@ class DiscordHarness(ChannelHarness):
 
     name: ClassVar[str] = "discord"
     limit: ClassVar[int] = 2000
+    # A reply is to a whole message here, and the channel does not listen to reactions.
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.FRAGMENTS, Feature.REACTIONS}
     secret: ClassVar[str] = "MTIz.very-secret_Token.4567"
 
     def __init__(self, workspace: Path) -> None:
@@ -78,6 +82,10 @@ class DiscordHarness(ChannelHarness):
     @property
     def thread(self) -> Address:
         return IN_THREAD
+
+    @property
+    def group(self) -> Address:
+        return IN_CHANNEL
 
     def build(self, *, token: str = "", **section: object) -> DiscordChannel:
         # The port is known once the server was up; before that the channel waits for it anyway.
@@ -113,6 +121,63 @@ class DiscordHarness(ChannelHarness):
         self._last = channel_id, number
         return str(number)
 
+    def person_mutters(self, address: Address, text: str) -> str:
+        return str(self.api.user_says(_target(address), text, user_id=int(self.person_id)))
+
+    def person_replies(self, address: Address, message_id: str, text: str, *, fragment: str = "") -> str:
+        where, who = _target(address), int(self.person_id)
+        return str(self.api.user_says(where, text, user_id=who, reply_to=int(message_id), ping=False))
+
+    def bot_says(self, address: Address, text: str, *, mentions: bool) -> str:
+        said = self.api.mention(text) if mentions else text
+        return str(self.api.user_says(_target(address), said, user_id=OTHER_BOT, name="Other", is_bot=True))
+
+    def echo(self, address: Address, text: str) -> None:
+        self.api.user_says(_target(address), text, user_id=BOT_ID, is_bot=True)
+
+    def person_sends_file(
+        self, address: Address, name: str, content: bytes, caption: str = "", *, size_bytes: int | None = None
+    ) -> str:
+        channel_id = _target(address)
+        stored = self.api.world.store_file(self.api.world.channels[channel_id], name, content, "")
+        stored["size"] = len(content) if size_bytes is None else size_bytes
+        said = caption if channel_id == DM else self.api.mention(caption)
+        number = self.api.user_says(channel_id, said, user_id=int(self.person_id), extra={"attachments": [stored]})
+        self._last = channel_id, number
+        return str(number)
+
+    def fail_download(self) -> None:
+        self.api.faults.add(Fault(route=Route.CDN, drop_before=True, times=None))
+
+    def press_button(self, address: Address, message_id: str, label: str) -> None:
+        message = self.api.world.channels[_target(address)].messages[int(message_id)]
+        chosen = next(button for button in buttons_of(message) if button["label"] == label)
+        self.press_forged(address, message_id, str(chosen["custom_id"]))
+
+    def press_forged(self, address: Address, message_id: str, data: str) -> None:
+        message = self.api.world.channels[_target(address)].messages[int(message_id)]
+        now = message["components"]
+        message["components"] = [{"type": 1, "components": [{"type": 2, "label": "?", "custom_id": data}]}]
+        self.api.press(_target(address), int(message_id), data, user_id=int(self.person_id))
+        message["components"] = now
+
+    def told_presser(self) -> list[str]:
+        made = [one for one in self.api.interactions.by_id.values() if one.ephemeral]
+        return [str(message["content"]) for one in made for message in one.messages.values()]
+
+    def person_reacts(self, address: Address, message_id: str, emoji: str) -> None:
+        self.api.react(_target(address), int(message_id), emoji, user_id=int(self.person_id))
+
+    def rate_limit_edits(self, address: Address, seconds: int) -> None:
+        self.api.faults.add(rate_limited(Route.EDIT_MESSAGE, seconds, channel_id=_target(address)))
+
+    @asynccontextmanager
+    async def gap(self, *, resumable: bool) -> AsyncIterator[None]:
+        async with super().gap(resumable=resumable):
+            yield
+            if not resumable:
+                self.api.gateway.forget_sessions()
+
     def person_edits(self, address: Address, message_id: str, text: str) -> None:
         self.api.edit(_target(address), int(message_id), text)
 
@@ -133,7 +198,7 @@ class DiscordHarness(ChannelHarness):
 
     def shown(self, address: Address) -> list[Shown]:
         thread_id = address.thread_id
-        return [_shown(message, thread_id) for message in self.api.own_messages(_target(address))]
+        return [self._shown(message, thread_id) for message in self.api.own_messages(_target(address))]
 
     def typing_at(self) -> list[Address]:
         return [self._address(channel_id) for channel_id in self.api.typing]
@@ -155,6 +220,26 @@ class DiscordHarness(ChannelHarness):
 
     def lose_answer(self) -> None:
         self.api.faults.add(answer_lost())
+
+    def lose_later_answer(self) -> None:
+        self.api.faults.add(Fault(route=Route.CREATE_MESSAGE))  # the first goes through
+        self.lose_answer()
+
+    def lose_request(self) -> None:
+        self.api.faults.add(Fault(route=Route.CREATE_MESSAGE, drop_before=True))
+
+    def _shown(self, message: Mapping[str, Any], thread_id: str | None) -> Shown:
+        text, bold = as_seen(str(message["content"]))
+        reference = message.get("message_reference") or {}
+        return Shown(
+            text=text,
+            id=str(message["id"]),
+            thread_id=thread_id,
+            reply_to=str(reference.get("message_id") or ""),
+            bold=bold,
+            buttons=tuple(str(button["label"]) for button in buttons_of(dict(message))),
+            files=tuple(self.api.world.files[item["path"]].content for item in message["attachments"]),
+        )
 
 
 def position_name(channel_id: int) -> str:
@@ -194,15 +279,3 @@ def _plain(text: str) -> str:
 
 def _target(address: Address) -> int:
     return int(address.thread_id or address.chat_id)
-
-
-def _shown(message: Mapping[str, Any], thread_id: str | None) -> Shown:
-    text, bold = as_seen(str(message["content"]))
-    reference = message.get("message_reference") or {}
-    return Shown(
-        text=text,
-        thread_id=thread_id,
-        reply_to=str(reference.get("message_id") or ""),
-        bold=bold,
-        buttons=tuple(str(button["label"]) for button in buttons_of(dict(message))),
-    )

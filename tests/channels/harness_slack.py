@@ -15,8 +15,8 @@ from channels.slack.config import Timing
 from channels.slack.rendering import PART_UNITS
 from tests.platforms.slack_api import SlackApi
 from tests.platforms.slack_faults import Fault, too_many_requests
-from tests.platforms.slack_objects import BOT_USER_ID, block_text
-from tests.support.channel_harness import ChannelHarness, Shown
+from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID, block_text
+from tests.support.channel_harness import ChannelHarness, Feature, Shown
 
 ADA = "U0ADA000001"
 DM = "D0ADA000001"
@@ -24,6 +24,7 @@ TEAM = "C0TEAM00001"
 ROOT = "1700000000.000100"
 
 PRIVATE = Address(channel="slack", chat_id=DM)
+GROUP = Address(channel="slack", chat_id=TEAM)
 THREAD = Address(channel="slack", chat_id=TEAM, thread_id=ROOT)
 
 QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, heartbeat_s=0.5, connect_s=2.0, flush_s=0.01, rescan_s=0.05)
@@ -38,6 +39,8 @@ class SlackHarness(ChannelHarness):
     secret: ClassVar[str] = "xoxb-very-secret-Token"
     app_secret: ClassVar[str] = "xapp-very-secret-Token"
     person_id: ClassVar[str] = ADA
+    # A reply is a message in a thread here: it points at no message in particular.
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.QUOTES, Feature.FRAGMENTS}
 
     def __init__(self, workspace: Path) -> None:
         self.api = SlackApi(self.secret, self.app_secret)
@@ -53,6 +56,10 @@ class SlackHarness(ChannelHarness):
     @property
     def thread(self) -> Address:
         return THREAD
+
+    @property
+    def group(self) -> Address:
+        return GROUP
 
     def build(self, *, token: str = "", **section: object) -> SlackChannel:
         # The port is known once the server was up; before that the channel waits for it anyway.
@@ -72,6 +79,60 @@ class SlackHarness(ChannelHarness):
     def person_says(self, address: Address, text: str) -> str:
         said = text if address.chat_id.startswith("D") else self.api.mention(text)
         return self.api.user_says(address.chat_id, said, thread_ts=address.thread_id)
+
+    def person_mutters(self, address: Address, text: str) -> str:
+        return self.api.user_says(address.chat_id, text, thread_ts=address.thread_id)
+
+    def person_replies(self, address: Address, message_id: str, text: str, *, fragment: str = "") -> str:
+        return self.api.user_says(address.chat_id, text, thread_ts=message_id)
+
+    def bot_says(self, address: Address, text: str, *, mentions: bool) -> str:
+        said = self.api.mention(text) if mentions else text
+        return self.api.other_bot_says(address.chat_id, said, thread_ts=address.thread_id)
+
+    def echo(self, address: Address, text: str) -> None:
+        self.api.user_says(address.chat_id, text, user_id=BOT_USER_ID, extra={"bot_id": BOT_ID})
+
+    def person_sends_file(
+        self, address: Address, name: str, content: bytes, caption: str = "", *, size_bytes: int | None = None
+    ) -> str:
+        stored = self.api.add_file(name, content, size_bytes=size_bytes)
+        said = caption if address.chat_id.startswith("D") else self.api.mention(caption)
+        return self.api.user_says(address.chat_id, said, files=[stored], thread_ts=address.thread_id)
+
+    def fail_download(self) -> None:
+        self.api.faults.add(Fault(method="file", drop_before=True, times=None))
+
+    def press_button(self, address: Address, message_id: str, label: str) -> None:
+        self.api.press(address.chat_id, message_id, label)
+
+    def press_forged(self, address: Address, message_id: str, data: str) -> None:
+        messages = self.api.world.conversations[address.chat_id].messages
+        now = messages[message_id]
+        text = {"type": "plain_text", "text": "?"}
+        button = {"type": "button", "text": text, "action_id": f"dutiful_{data}", "value": data}
+        forged = {"type": "actions", "block_id": "forged", "elements": [button]}
+        messages[message_id] = {**now, "blocks": [*now["blocks"], forged]}
+        self.api.press(address.chat_id, message_id, data)
+        messages[message_id] = now
+
+    def told_presser(self) -> list[str]:
+        return [ephemeral.text for ephemeral in self.api.ephemerals]
+
+    def person_reacts(self, address: Address, message_id: str, emoji: str) -> None:
+        self.api.react(address.chat_id, message_id, {"👍": "+1"}[emoji])
+
+    def rate_limit_edits(self, address: Address, seconds: int) -> None:
+        self.api.faults.add(too_many_requests("chat.update", seconds, channel=address.chat_id))
+
+    @asynccontextmanager
+    async def gap(self, *, resumable: bool) -> AsyncIterator[None]:
+        self.api.socket.loses_events = not resumable
+        try:
+            async with super().gap(resumable=resumable):
+                yield
+        finally:
+            self.api.socket.loses_events = False
 
     def person_edits(self, address: Address, message_id: str, text: str) -> None:
         self.api.edit(address.chat_id, message_id, text)
@@ -104,16 +165,25 @@ class SlackHarness(ChannelHarness):
     def lose_answer(self) -> None:
         self.api.faults.add(Fault(method="chat.postMessage", drop_after=True))
 
+    def lose_later_answer(self) -> None:
+        self.api.faults.add(Fault(method="chat.postMessage"))  # the first goes through
+        self.lose_answer()
+
+    def lose_request(self) -> None:
+        self.api.faults.add(Fault(method="chat.postMessage", drop_before=True))
+
     def _shown(self, address: Address, message: dict[str, Any]) -> Shown:
         blocks = message.get("blocks", [])
         text = "\n".join(filter(None, (block_text(block) for block in blocks if block["type"] != "context")))
         thread_ts = message.get("thread_ts")
         return Shown(
             text=text if blocks else str(message.get("text", "")),
+            id=str(message["ts"]),
             thread_id=thread_ts,
             reply_to=self._above(address, message) if thread_ts else "",
             bold=tuple(element["text"] for element in _runs(blocks) if element.get("style", {}).get("bold")),
             buttons=tuple(_labels(blocks)),
+            files=tuple(self.api.world.files[item["id"]].content or b"" for item in message.get("files", [])),
         )
 
     def _above(self, address: Address, message: dict[str, Any]) -> str:
