@@ -137,7 +137,7 @@ def test_the_example_shows_every_key_of_a_channel_and_is_valid(
     }
     section = uncommented()["channels"][name]
     assert set(section) == set(cls.model_fields)
-    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in section.items())
+    lines = "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in section.items())
     (tmp_path / "c.toml").write_text(f"[channels.{name}]\n{lines}\n")
     config = load_config(tmp_path / "c.toml", sections={f"channels.{name}": cls})
     assert list(config.channels) == [name]

@@ -104,7 +104,7 @@ class Api:
         name = f"{method} {path}"
         left_s = self._closed_until_s - self._clock.monotonic_s()
         if left_s > 0:
-            raise RateLimited(f"{name}: the bot as a whole is rate limited", retry_after_s=left_s)
+            raise RateLimited(f"{name}: the bot as a whole is rate limited", retry_after_s=left_s, everywhere=True)
         options: dict[str, Any] = {"params": dict(query)} if query else {}
         if files:
             options["form"] = _form(json, files)
@@ -119,7 +119,7 @@ class Api:
         except _Wait as exc:
             if exc.everywhere:
                 self._closed_until_s = self._clock.monotonic_s() + exc.seconds
-            raise RateLimited(f"{name}: {exc}", retry_after_s=exc.seconds) from None
+            raise RateLimited(f"{name}: {exc}", retry_after_s=exc.seconds, everywhere=exc.everywhere) from None
         except discord.RateLimited as exc:
             raise RateLimited(f"{name}: {exc}", retry_after_s=exc.retry_after) from exc
         except _ServerTrouble as exc:
