@@ -88,3 +88,8 @@ def test_whatever_a_model_writes_becomes_parts_the_platform_takes(text: str, lim
         assert part.text.strip()
         assert utf16_length(part.text) <= limit
         check_entities(part.text, list(part.entities))
+
+
+def test_open_items_look_open_and_done_ones_done() -> None:
+    (part,) = render("- [ ] tea\n- [x] milk", OutboundKind.REPLY)
+    assert part.text.rstrip() == "☐ tea\n☑ milk"
