@@ -74,6 +74,7 @@ async def test_help_says_first_how_a_command_is_written_on_slack(slack: SlackApi
 async def test_a_mention_that_comes_as_two_events_is_answered_once(
     slack: SlackApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C038: app_mention and message events for the same ts, and both once more."""
     model.when("weather", lambda request: Reply(text="Sunny."))
     await service.start()
     slack.user_says(TEAM, "no business of yours: weather")
