@@ -34,7 +34,10 @@ Beside = Callable[[Coroutine[Any, Any, None], str], None]
 
 @dataclass(slots=True, kw_only=True)
 class _Album:
-    """Parts of an album, by update id. Whoever changes it holds `lock`; nothing is added once it is recorded, nor changed once it is `out`."""
+    """Parts of an album, by update id. Whoever changes it holds `lock`.
+
+    Nothing is added once it is recorded, nothing changed once it is `out`.
+    """
 
     address: Address
     parts: dict[int, Received] = field(default_factory=dict)

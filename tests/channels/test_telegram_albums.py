@@ -257,7 +257,10 @@ async def test_parked_parts_that_are_nothing_to_the_bot_any_more_are_not_kept_fo
     chat = {"id": GROUP, "type": "supergroup", "title": "G"}
     person = {"id": 111, "is_bot": False, "first_name": "Ada"}
     message = {"message_id": 7, "date": 1, "chat": chat, "from": person, "media_group_id": "g", "caption": "our trip"}
-    rows = {"41": {"update_id": 41, "message": message}, "42": {"update_id": 42, "message": {**message, "date": 10**18}}}
+    rows = {
+        "41": {"update_id": 41, "message": message},
+        "42": {"update_id": 42, "message": {**message, "date": 10**18}},
+    }
     for update_id, row in rows.items():
         harness.cursors.values[f"telegram:123:parked:{update_id}"] = (json.dumps(row), 0)
     harness.replace_channel(harness.build(group_policy="off"))
