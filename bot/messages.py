@@ -89,7 +89,8 @@ class Attachment:
     """A file that came with a message or goes out with one.
 
     `ref` is the platform's handle of an inbound file, `path` an absolute local path once it is on disk; an
-    `error` says why an inbound file could not be fetched. `transcript` is what a recording says, `unheard` why that
+    `error` says why an inbound file could not be fetched. `root` is the folder that an outbound file of a chat must
+    still be in when it is read: below it the chat's tools may have put a link in its place. `transcript` is what a recording says, `unheard` why that
     is not known although it was tried.
     """
 
@@ -99,6 +100,7 @@ class Attachment:
     size_bytes: int | None = None
     ref: str = ""
     path: str = ""
+    root: str = ""
     error: str = ""
     transcript: str = ""
     unheard: str = ""

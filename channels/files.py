@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bot.messages import Address, Attachment
 from bot.security.workspace import folder_name
 
 _UNSAFE = re.compile(r"[^\w.-]+")
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NAME_LIMIT = 80  # characters
 _ENDINGS = {"image": ".jpg", "voice": ".ogg", "video": ".mp4"}  # of files that come without a name
 
@@ -53,18 +55,33 @@ def read_outbound(file: Attachment, *, limit_bytes: int) -> bytes:
     """Return the content of a file that is to be sent.
 
     Raises:
-        SendRejected: it is empty, too large for the platform, or cannot be read.
+        SendRejected: it is empty, too large for the platform, not in its `root` any more, or cannot be read.
     """
     shown = file.name or os.path.basename(file.path)  # noqa: PTH119  # only the name may be told
     try:
-        size = os.stat(file.path).st_size  # noqa: PTH116  # sizes first: the file may not fit into memory
-        if size > limit_bytes:
-            raise SendRejected(f"{shown} has {size / 1e6:.0f} MB, a bot may send up to {limit_bytes / 1e6:.0f}")
-        if size == 0:
-            raise SendRejected(f"{shown} is empty; the platform takes no empty files")
-        return Path(file.path).read_bytes()
+        with open(os.open(file.path, _READ), "rb") as opened:  # noqa: PTH123  # a pipe must not be waited for
+            info = os.fstat(opened.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise SendRejected(f"{shown} is no ordinary file")
+            if file.root and not _is_in(file.root, file.path, info):
+                raise SendRejected(f"{shown} is not in the chat's folder any more")
+            size = info.st_size  # sizes first: the file may not fit into memory
+            if size > limit_bytes:
+                raise SendRejected(f"{shown} has {size / 1e6:.0f} MB, a bot may send up to {limit_bytes / 1e6:.0f}")
+            if size == 0:
+                raise SendRejected(f"{shown} is empty; the platform takes no empty files")
+            return opened.read(size)
     except OSError as exc:
         raise SendRejected(f"{shown} cannot be read: {exc.strerror}") from exc
+
+
+def _is_in(root: str, path: str, opened: os.stat_result) -> bool:
+    """Say whether what was opened by `path` is in `root`, wherever links lead by now.
+
+    The roots themselves are out of the tools' reach; that of a chat that has moved is a link to the new one.
+    """
+    real = os.path.realpath(path)
+    return os.path.samestat(os.lstat(real), opened) and Path(real).is_relative_to(os.path.realpath(root))
 
 
 def too_big(size_bytes: int | None, *, limit_bytes: int) -> str:

@@ -138,13 +138,18 @@ class MessageTool(Tool):
         for path in paths:
             with view.open_read(path) as file:
                 size = file.seek(0, 2)
-            real = view.resolve(path).path
+            place = view.resolve(path)
+            real, root = place.path, place.base
+            if root == view.root.parent:  # of all chats: the one it belongs to
+                root /= place.parts[0]
             if size > MEDIA_LIMIT_BYTES:
                 raise ValueError(f"media: {path} has {size:,} bytes, the limit is {MEDIA_LIMIT_BYTES:,}")
             mime = mimetypes.guess_type(real.name)[0] or "application/octet-stream"
             family = mime.partition("/")[0]
             kind = family if family in _MEDIA_KINDS else "document"
-            found.append(Attachment(kind=kind, name=real.name, mime=mime, size_bytes=size, path=str(real)))
+            found.append(
+                Attachment(kind=kind, name=real.name, mime=mime, size_bytes=size, path=str(real), root=str(root))
+            )
         return tuple(found)
 
 

@@ -34,7 +34,10 @@ Beside = Callable[[Coroutine[Any, Any, None], str], None]
 
 @dataclass(slots=True, kw_only=True)
 class _Album:
-    """Parts of an album, by update id. Whoever changes it holds `lock`; nothing is added once it is `out`."""
+    """Parts of an album, by update id. Whoever changes it holds `lock`.
+
+    Nothing is added once it is recorded, nothing changed once it is `out`.
+    """
 
     address: Address
     parts: dict[int, Received] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class _Album:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Past:
-    """An album that is in the inbox. `album` is None where only its record was kept over a restart."""
+    """An album that is in the inbox, or about to be. `album` is None where only its record was kept over a restart."""
 
     addressed: bool
     message_ids: frozenset[str]
@@ -88,11 +91,11 @@ class AlbumDesk:
         self._albums: dict[str, _Album] = {}
         self._past: OrderedDict[str, _Past] = OrderedDict()
 
-    async def restore(self, read: Callable[[Any], Received | None]) -> None:
-        """Take up what a process before this one left; `read` makes a part of an update.
+    async def restore(self, read: Callable[[Any], Awaitable[Received | None]]) -> None:
+        """Take up what a process before this one left; `read` makes a part of an update, None where it is none now.
 
         Raises:
-            StoreError: the database cannot be read now.
+            StoreError: the database cannot be used now.
         """
         kept = await self._cursors.starting_with(self._recorded)
         records = [(name.removeprefix(self._recorded), json.loads(value)) for name, value in kept.items()]
@@ -100,9 +103,11 @@ class AlbumDesk:
             self._past[key] = _Past(addressed=record["addressed"], message_ids=frozenset(record["ids"]))
         parked = await self._cursors.starting_with(self._parked)
         for update_id, raw in sorted((int(name.removeprefix(self._parked)), raw) for name, raw in parked.items()):
-            part = read(json.loads(raw))
+            part = await read(json.loads(raw))
             if part is not None:
                 self._add(update_id, part)
+            else:
+                await self._cursors.remove(f"{self._parked}{update_id}")
 
     async def hold(self, update_id: int, part: Received, raw: Any) -> Received | None:
         """Put a part aside; one whose album is out already is returned, to go on its own, unless it was in there.
@@ -114,7 +119,7 @@ class AlbumDesk:
         album = self._albums.get(key)
         if album is not None:
             async with album.lock:
-                if not album.out:
+                if not album.out and key not in self._past:
                     await self._park(update_id, raw)
                     self._add(update_id, part)
                     return None
@@ -191,14 +196,17 @@ class AlbumDesk:
                 await asyncio.sleep(wait_s)
 
     async def _put_out(self, key: str, album: _Album) -> None:
-        """Hand an album to the inbox. Each write may be the last before a crash: doing all again changes nothing."""
+        """Hand an album to the inbox. Each write may be the last before a crash: doing all again changes nothing.
+
+        The record comes first and closes the album: to one that may be in the inbox no part can be added.
+        """
         async with album.lock:
             if album.out:
                 return
-            if album.addressed:
-                await self._publish(album.message())
             ids = frozenset(part.message.message_id for part in album.parts.values())
             await self._record(key, _Past(addressed=album.addressed, message_ids=ids, album=album))
+            if album.addressed:
+                await self._publish(album.message())
             for update_id in album.parts:
                 await self._cursors.remove(f"{self._parked}{update_id}")
             album.out = True

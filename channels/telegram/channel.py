@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.errors import ChannelError, ChatMigrated
+from bot.errors import ChannelError, ChatMigrated, RateLimited
 from bot.interfaces import ChannelContext, Draft, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
@@ -15,7 +15,7 @@ from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import CHANNEL, BotIdentity
 from channels.telegram.desk import UpdateDesk
 from channels.telegram.groups import Groups
-from channels.telegram.marks import SeenMark
+from channels.telegram.marks import Pauses, SeenMark
 from channels.telegram.menu import publish_menu
 from channels.telegram.polling import Poller
 from channels.telegram.webhook import WebhookReceiver
@@ -55,7 +55,8 @@ class TelegramChannel(SupervisedChannel):
         self._closed = False
         self._receiver: Poller | WebhookReceiver | None = None
         self._groups = Groups(section.group_policy, context.cursors)
-        self._seen = SeenMark(section.seen_reaction, timing)
+        self._seen = SeenMark(section.seen_reaction, timing, context.clock)
+        self._typing_pauses = Pauses(context.clock)
 
     @classmethod
     def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
@@ -150,11 +151,15 @@ class TelegramChannel(SupervisedChannel):
 
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""
+        if self._typing_pauses.holds(address):
+            return
         params = {"chat_id": address.chat_id, "message_thread_id": self._groups.action_thread(address)}
         try:
             api, _ = await self._open()
             await api.call("sendChatAction", {**params, "action": "typing"}, timeout_s=self._timing.call_s)
         except ChannelError as exc:
+            if isinstance(exc, RateLimited):
+                self._typing_pauses.begin(address, exc)
             _log.debug("typing not shown", chat=address.key, error=str(exc))
 
     async def seen(self, address: Address, message_id: str) -> None:

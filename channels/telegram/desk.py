@@ -131,12 +131,12 @@ class UpdateDesk:
             self._groups.note_forum(str(update.message.chat.id), is_forum=bool(update.message.chat.is_forum))
         return read_update(update, self._me, self._groups.policies)
 
-    def _read_part(self, raw: Any) -> Received | None:
-        """Return a parked part; it was readable once, and is left out should it not be any more."""
+    async def _read_part(self, raw: Any) -> Received | None:
+        """Return a parked part, None when it is nothing to us any more: another program or configuration parked it."""
         try:
             event = self._read(raw)
         except _UNREADABLE as exc:
-            _log.error("parked part of an album cannot be read", error=f"{type(exc).__name__}: {exc}")
+            await self._keep_unreadable(raw, raw.get("update_id") if isinstance(raw, dict) else None, exc)
             return None
         return event if isinstance(event, Received) else None
 

@@ -23,6 +23,10 @@ TEXT_LIMIT = 4096
 CAPTION_LIMIT = 1024
 """UTF-16 units of a caption (https://core.telegram.org/bots/api#sendphoto, read 2026-11-29)."""
 
+ENTITIES_LIMIT = 100
+"""Entities of one message; Telegram leaves out what comes after, links too. Not in its documentation, found out by
+the SDK's authors (its constant `MessageLimit.MESSAGE_ENTITIES`, read 2026-11-30)."""
+
 _MARKDOWN_KINDS = frozenset({OutboundKind.REPLY, OutboundKind.MESSAGE})
 
 _OPTIONS = (
@@ -115,16 +119,25 @@ def _escaped(html: bytes) -> bytes:
 
 
 def _cut(text: str, entities: list[MessageEntity], limit: int) -> list[TextPart]:
+    entities = sorted(entities, key=lambda entity: entity.offset)
     parts: list[TextPart] = []
     at = units = 0
     while at < len(text):
         end = cut_at(text, at, limit)
+        size = utf16_length(text[at:end])
+        touching = [entity for entity in entities if _touches(entity, units, size)]
+        if len(touching) > ENTITIES_LIMIT and (room := touching[ENTITIES_LIMIT].offset - units) > 0:
+            end = cut_at(text, at, room)
+            size = utf16_length(text[at:end])
         piece = text[at:end]
-        size = utf16_length(piece)
         if piece.strip():  # a blank message is refused
-            parts.append(TextPart(text=piece, entities=_clip(entities, units, size)))
+            parts.append(TextPart(text=piece, entities=_clip(touching, units, size)))
         at, units = end, units + size
     return parts
+
+
+def _touches(entity: MessageEntity, start: int, size: int) -> bool:
+    return bool(entity.offset < start + size and entity.offset + entity.length > start)
 
 
 def _clip(entities: list[MessageEntity], start: int, size: int) -> tuple[dict[str, Any], ...]:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bot.clock import Clock
 from bot.errors import ChannelAuthError, ChannelError, RateLimited, StoreError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # importing them costs 0.3 and 0.15 s; here they only name ty
 
 SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105  # the name of the header
 
+_HTTPS_PORT = 443
 _BODY_BYTES = 1024 * 1024  # updates have some thousand bytes
 _SHUTDOWN_S = 5.0  # for updates that are just being committed
 
@@ -62,6 +63,7 @@ class WebhookReceiver:
         self._api = api
         self._desk = desk
         self._url = section.webhook_url
+        self._path = unquote(urlsplit(section.webhook_url).path) or "/"
         self._address = section.webhook_address
         self._secret = section.webhook_password
         self._cursor = f"{CHANNEL}:{account}:webhook"
@@ -125,7 +127,9 @@ class WebhookReceiver:
         return f"Telegram does not get through to webhook_url: {trouble} ({waiting} updates wait there)"
 
     async def _is_ours(self, info: dict[str, Any]) -> bool:
-        if info.get("url") != self._url or set(info.get("allowed_updates") or ()) != set(ALLOWED_UPDATES):
+        if _canonical(str(info.get("url"))) != _canonical(self._url):
+            return False
+        if set(info.get("allowed_updates") or ()) != set(ALLOWED_UPDATES):
             return False
         # Telegram does not tell the secret it has.
         try:
@@ -159,10 +163,11 @@ class WebhookReceiver:
     async def _listening(self) -> AsyncIterator[None]:
         from aiohttp import web  # loaded by `run`
 
-        listener = self._bind()
         app = web.Application(client_max_size=_BODY_BYTES)
-        app.router.add_post(urlsplit(self._url).path or "/", self._receive)
+        # Not the path itself: the router would take braces in it for a pattern and mind how it is quoted.
+        app.router.add_post("/{path:.*}", self._receive)
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_S)
+        listener = self._bind()
         try:
             await runner.setup()
             await web.SockSite(runner, listener).start()
@@ -191,6 +196,8 @@ class WebhookReceiver:
         """Answer one post. Who does not know the secret learns nothing and costs no log line."""
         from aiohttp import web  # loaded by `run`
 
+        if request.path != self._path:
+            return web.Response(status=HTTPStatus.NOT_FOUND)
         shown = request.headers.get(SECRET_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(shown, self._secret.encode()):
             _log.debug("post without the secret refused")
@@ -208,3 +215,13 @@ class WebhookReceiver:
             _log.warning("update not stored, telegram will repeat it", error=str(exc))
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
         return web.Response()
+
+
+def _canonical(url: str) -> tuple[str, int | None, str]:
+    """Return what of an address counts: servers may report it in another spelling than it was set in."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _HTTPS_PORT
+    except ValueError:
+        return url, None, ""
+    return host, port, parts.path or "/"

@@ -216,3 +216,55 @@ async def test_albums_of_several_chats_at_once_come_in_each_whole(harness: Teleg
         gate.set()
         await harness.intake.wait_for(lambda: len(harness.intake.messages) == 3)
     assert sorted(len(message.attachments) for message in harness.intake.messages) == [3, 3, 3]
+
+
+async def test_a_part_that_comes_after_a_crash_in_the_middle_of_publishing_is_not_lost(
+    harness: TelegramHarness,
+) -> None:
+    """What is in the inbox does not change any more: the part goes on its own."""
+    async with running(harness):
+        await part(harness, b"1", "our trip")
+        before = dict(harness.cursors.values)
+        await harness.intake.wait_for_texts("our trip")
+        await harness.api.wait_for(lambda: not parked(harness))
+        at_the_crash = {name: value for name, value in before.items() if ":parked:" in name}
+        harness.cursors.values.update(at_the_crash)  # all but the last write was made
+        await start_again(harness)
+        await part(harness, b"2")
+        await harness.intake.wait_for(lambda: len(harness.intake.messages) == 2)
+        await harness.api.wait_for(lambda: not parked(harness))
+    assert [len(message.attachments) for message in harness.intake.messages] == [1, 1]
+
+
+async def test_a_crash_before_the_inbox_took_a_recorded_album_loses_nothing(harness: TelegramHarness) -> None:
+    async with running(harness):
+        await part(harness, b"1", "our trip")
+        await part(harness, b"2")
+        before = dict(harness.cursors.values)
+        await harness.intake.wait_for_texts("our trip")
+        await harness.api.wait_for(lambda: not parked(harness))
+        harness.cursors.values.update({name: value for name, value in before.items() if ":parked:" in name})
+        harness.intake.messages.clear()
+        await start_again(harness)
+        await harness.intake.wait_for_texts("our trip")
+    assert len(harness.intake.messages[0].attachments) == 2
+
+
+async def test_parked_parts_that_are_nothing_to_the_bot_any_more_are_not_kept_for_ever(
+    harness: TelegramHarness,
+) -> None:
+    """The group was switched off, and another program cannot read what this one parked."""
+    chat = {"id": GROUP, "type": "supergroup", "title": "G"}
+    person = {"id": 111, "is_bot": False, "first_name": "Ada"}
+    message = {"message_id": 7, "date": 1, "chat": chat, "from": person, "media_group_id": "g", "caption": "our trip"}
+    rows = {
+        "41": {"update_id": 41, "message": message},
+        "42": {"update_id": 42, "message": {**message, "date": 10**18}},
+    }
+    for update_id, row in rows.items():
+        harness.cursors.values[f"telegram:123:parked:{update_id}"] = (json.dumps(row), 0)
+    harness.replace_channel(harness.build(group_policy="off"))
+    async with running(harness):
+        await harness.api.wait_for(lambda: not parked(harness))
+    assert harness.intake.messages == []
+    assert [kept.update_id for kept in harness.intake.unparsed] == ["42"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.messages import OutboundKind
@@ -43,6 +43,18 @@ def test_code_keeps_its_language_in_every_part() -> None:
     assert [(part.entities[0]["type"], part.entities[0]["language"]) for part in parts] == [("pre", "python")] * 2
 
 
+def test_a_list_of_many_links_keeps_them_all() -> None:
+    """Telegram leaves out what comes after the hundredth entity of a message."""
+    text = "\n".join(f"- [**page {number}** 😀](https://x.example/{number})" for number in range(130))
+    parts = render(text, OutboundKind.REPLY)
+    assert "".join(part.text for part in parts).count("page") == 130
+    assert all(len(part.entities) <= 100 for part in parts)
+    entities = [entity for part in parts for entity in part.entities]
+    urls = [entity["url"] for entity in entities if entity["type"] == "text_link"]
+    assert urls == [f"https://x.example/{number}" for number in range(130)]
+    assert all(part.text.startswith("•") for part in parts)
+
+
 def test_stretches_of_nothing_make_no_message() -> None:
     parts = render("a" + "\n" * 9000 + "b", OutboundKind.NOTICE)
     assert [part.text.strip() for part in parts] == ["a", "b"]
@@ -80,6 +92,7 @@ marks = (
 markdown = st.lists(st.sampled_from(marks), max_size=60).map("".join)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine drawing is slow, too
 @given(markdown, st.integers(20, 80))
 def test_whatever_a_model_writes_becomes_parts_the_platform_takes(text: str, limit: int) -> None:
     parts = render(text, OutboundKind.REPLY, limit=limit)
@@ -87,6 +100,7 @@ def test_whatever_a_model_writes_becomes_parts_the_platform_takes(text: str, lim
     for part in parts:
         assert part.text.strip()
         assert utf16_length(part.text) <= limit
+        assert len(part.entities) <= 100
         check_entities(part.text, list(part.entities))
 
 

@@ -11,8 +11,8 @@ import pytest
 from bot.interfaces import ChannelContext, MenuCommand
 from channels.telegram import TelegramChannel
 from channels.telegram.menu import menu_entries
-from tests.channels.harness_telegram import PRIVATE, QUICK, TOPIC, TelegramHarness, running, served
-from tests.platforms.bot_api_faults import Fault, bad_gateway
+from tests.channels.harness_telegram import GROUP, PRIVATE, QUICK, TOPIC, TelegramHarness, running, served
+from tests.platforms.bot_api_faults import Fault, bad_gateway, too_many_requests
 
 MENU = (MenuCommand(name="help", description="what I can do"), MenuCommand(name="stop", description="stop now"))
 
@@ -135,3 +135,26 @@ async def test_a_closed_channel_marks_nothing_and_says_nothing(harness: Telegram
     await channel.close()
     await channel.seen(PRIVATE, "1")
     assert marks(harness) == []
+
+
+async def test_a_chat_that_asks_for_a_pause_is_neither_marked_nor_typed_in(harness: TelegramHarness) -> None:
+    first, second = (harness.person_says(PRIVATE, text) for text in ("one", "two"))
+    elsewhere = harness.person_says(GROUP, "three")
+    methods = ("setMessageReaction", "sendChatAction")
+    limits = [too_many_requests(method, 30, times=None, chat_id=5) for method in methods]
+    for limit in limits:
+        harness.api.faults.add(limit)
+    for message_id in (first, second):
+        await harness.channel.seen(PRIVATE, message_id)
+        await harness.channel.typing(PRIVATE)
+    assert [harness.api.faults.hits(limit) for limit in limits] == [1, 1]
+    await harness.channel.seen(GROUP, elsewhere)
+    assert harness.api.world.reactions
+
+
+async def test_after_the_pause_a_chat_is_marked_again(harness: TelegramHarness) -> None:
+    first, second = (harness.person_says(PRIVATE, text) for text in ("one", "two"))
+    harness.api.faults.add(too_many_requests("setMessageReaction", 0))
+    await harness.channel.seen(PRIVATE, first)
+    await harness.channel.seen(PRIVATE, second)
+    assert list(harness.api.world.reactions) == [(5, int(second))]

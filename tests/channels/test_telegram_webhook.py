@@ -149,6 +149,15 @@ async def test_what_is_no_update_is_refused(
         assert harness.intake.unparsed == []
 
 
+@pytest.mark.parametrize("path", ["", "/", "/a{b}c", "/{x", "/{tail:.*}", "/a%20b", "/ü", "/a%2Fb", "/a;b=c"])
+async def test_any_path_that_can_stand_in_an_address_is_listened_on(harness: WebhookHarness, path: str) -> None:
+    harness.replace_channel(harness.build(webhook_url=f"{PUBLIC}{path}"))
+    async with running(harness):
+        harness.api.user_says(5, "hello")
+        await harness.intake.wait_for_texts("hello")
+        assert await knock(harness, path="/elsewhere") == 404
+
+
 async def test_the_secret_is_that_of_the_configuration_or_derived_from_the_token(harness: WebhookHarness) -> None:
     async with running(harness):
         derived = harness.api.webhook.secret
@@ -185,6 +194,17 @@ async def test_a_webhook_that_somebody_changed_is_set_again(harness: WebhookHarn
         await harness.api.wait_for(lambda: harness.api.webhook.url == f"{PUBLIC}/telegram")
         harness.api.user_says(5, "still here")
         await harness.intake.wait_for_texts("still here")
+
+
+@pytest.mark.parametrize("reported", ["https://BOT.example:443/telegram", "HTTPS://bot.example/telegram"])
+async def test_an_address_in_another_spelling_is_not_set_again_and_again(
+    harness: WebhookHarness, reported: str
+) -> None:
+    async with running(harness):
+        harness.api.updates.webhook_url = reported
+        asked = len(harness.api.calls("getWebhookInfo"))
+        await harness.api.wait_for(lambda: len(harness.api.calls("getWebhookInfo")) > asked + 2)
+    assert len(harness.api.calls("setWebhook")) == 1
 
 
 async def test_what_waited_for_polling_comes_by_webhook_and_the_other_way_round(harness: WebhookHarness) -> None:

@@ -88,6 +88,7 @@ async def test_files_of_the_chat_are_attached(engine: Rig) -> None:
         "plot.png", "image", "image/png", 3,
     )  # fmt: skip
     assert Path(attachment.path).read_bytes() == b"png"
+    assert attachment.root == str(root)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "link"])
