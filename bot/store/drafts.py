@@ -16,7 +16,27 @@ def draft_state(conn: sqlite3.Connection, turn_id: int, address: Address) -> Dra
     waiting = conn.execute(
         "SELECT 1 FROM outbox WHERE order_key = ? AND state IN ('queued', 'sending') LIMIT 1", (address.key,)
     ).fetchone()
-    return DraftState(draft_id=draft_id, held_until_us=0 if held is None else held[0], is_next=waiting is None)
+    (newest_id,) = conn.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()
+    return DraftState(
+        draft_id=draft_id,
+        held_until_us=0 if held is None else held[0],
+        is_next=waiting is None,
+        newest_outbox_id=newest_id,
+        message_count=_message_count(conn, turn_id),
+    )
+
+
+def was_overtaken(conn: sqlite3.Connection, turn_id: int, address: Address, before: DraftState) -> bool:
+    """Say whether something was queued for the turn's address, or said to the turn, since then."""
+    queued = conn.execute(
+        "SELECT 1 FROM outbox WHERE id > ? AND order_key = ? LIMIT 1", (before.newest_outbox_id, address.key)
+    ).fetchone()
+    return queued is not None or _message_count(conn, turn_id) > before.message_count
+
+
+def _message_count(conn: sqlite3.Connection, turn_id: int) -> int:
+    (count,) = conn.execute("SELECT count(*) FROM inbox WHERE turn_id = ?", (turn_id,)).fetchone()
+    return int(count)
 
 
 def put_in_order(conn: sqlite3.Connection, turn_id: int, message: OutboundMessage, *, now_us: int) -> int:

@@ -94,6 +94,57 @@ async def test_after_a_note_on_the_way_the_answer_grows_and_ends_below_it(tmp_pa
         assert channel.screen() == ["on it", WHOLE]
 
 
+async def test_a_first_draft_that_a_message_of_the_tool_overtakes_gives_way_to_it(tmp_path: Path) -> None:
+    """The platform has the draft already when the tool speaks, its answer comes later."""
+    channel = DraftingChannel()
+    channel.draft_gate = asyncio.Event()
+
+    async def first(show: Show) -> ModelReply:
+        show(STEP)
+        await channel.bell.wait_for(lambda: channel.drafts_asked == 1, timeout_s=10)
+        return calls(("message", {"content": "on it", "progress": True}), text=STEP)
+
+    async def second(show: Show) -> ModelReply:
+        assert channel.draft_gate is not None
+        channel.draft_gate.set()
+        await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=10)
+        show(FIRST)
+        await see(engine, FIRST)
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(first, second), channels=(channel,)) as engine:
+        await engine.says("send it")
+        await engine.reads("on it", WHOLE)
+        await engine.idle()
+        assert channel.dropped == [channel.drafts[0][0]]
+        assert channel.screen() == ["on it", WHOLE]
+
+
+async def test_a_first_draft_that_the_person_overtakes_gives_way(tmp_path: Path) -> None:
+    channel = DraftingChannel()
+    channel.draft_gate = asyncio.Event()
+
+    async def first(show: Show) -> ModelReply:
+        show(STEP)
+        await channel.bell.wait_for(lambda: channel.drafts_asked == 1, timeout_s=10)
+        await engine.says("and be quick")
+        return calls(("look", {}), text=STEP)
+
+    async def second(show: Show) -> ModelReply:
+        assert channel.draft_gate is not None
+        channel.draft_gate.set()
+        await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=10)
+        show(FIRST)
+        await see(engine, FIRST)
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(first, second), channels=(channel,), tools=[MadeTool("look")]) as engine:
+        assert await engine.asks("look") == WHOLE
+        await engine.idle()
+        assert channel.screen() == [WHOLE]
+        assert channel.dropped == [channel.drafts[0][0]]
+
+
 async def test_what_goes_to_another_thread_leaves_the_draft_where_it_is(tmp_path: Path) -> None:
     channel = DraftingChannel()
     elsewhere = {"content": "There.", "chat_id": "c1", "thread_id": "t2"}
