@@ -299,7 +299,7 @@ class Delivery:
             else:  # two ids that name each other
                 await self._later(row, str(exc))
         elif isinstance(exc, ChatGone):
-            await self._outbox.bury(row.id, str(exc))
+            await self._give_up(row, str(exc))
             await self._bus.close_chat(address, str(exc))
         elif isinstance(exc, RateLimited):
             await self._hold_back(row, exc)
@@ -309,7 +309,7 @@ class Delivery:
             )  # the channel is about to be off; the message is not at fault
         elif not exc.retryable:
             _log.error("message refused by the platform", error=str(exc))
-            await self._outbox.bury(row.id, str(exc))
+            await self._give_up(row, str(exc))
         else:
             await self._later(row, str(exc), exc.retry_after_s)
         self._bus.ring(Topic.OUTBOUND)
@@ -338,12 +338,19 @@ class Delivery:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
         if self._is_overdue(row):
             _log.error("message given up", error=error)
-            await self._outbox.bury(row.id, error)
+            await self._give_up(row, error)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
         _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
         not_before_us = self._clock.now_us() + int(wait_s * US_PER_S)
         await self._outbox.retry(row.id, not_before_us=not_before_us, error=error, sent_ids=sent_ids)
+
+    async def _give_up(self, row: OutboxRow, error: str) -> None:
+        """Make a message a dead letter. A removal has no words that anybody could miss: it is over."""
+        if row.message.withdraws:
+            await self._outbox.settle(row.id, [])
+        else:
+            await self._outbox.bury(row.id, error)
 
     def _is_overdue(self, row: OutboxRow) -> bool:
         return bool(row.first_try_us) and self._clock.now_us() - row.first_try_us > self._patience_us

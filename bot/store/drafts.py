@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
-from bot.messages import Address, OutboundKind, OutboundMessage
+from bot.messages import Address, OutboundMessage
 from bot.records import DraftState
-from bot.store.outbox import insert_outbound
+from bot.store.outbox import insert_outbound, put_withdrawal
 
 
 def draft_state(conn: sqlite3.Connection, turn_id: int, address: Address) -> DraftState:
@@ -50,8 +51,7 @@ def withdraw_draft(conn: sqlite3.Connection, turn_id: int, address: Address, *, 
     """Queue the removal of the turn's draft, if it has one; what it shows next is a new message."""
     draft_id = _taken(conn, turn_id)
     if draft_id:
-        withdrawal = OutboundMessage(address=address, text="", kind=OutboundKind.NOTICE)
-        insert_outbound(conn, withdrawal, now_us=now_us, turn_id=turn_id, draft_id=draft_id)
+        put_withdrawal(conn, address, draft_id, now_us=now_us, turn_id=turn_id)
 
 
 def put_ending(
@@ -65,7 +65,7 @@ def put_ending(
     else:
         withdraw_draft(conn, turn_id, address, now_us=now_us)
     for message in outbound:
-        insert_outbound(conn, message, now_us=now_us, turn_id=turn_id, draft_id=draft_id)
+        insert_outbound(conn, replace(message, draft_id=draft_id), now_us=now_us, turn_id=turn_id)
         draft_id = ""
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import ChannelError, ProviderError, ProviderErrorKind, RateLimited
-from bot.interfaces import ModelReply
+from bot.errors import ChannelError, ChatGone, ProviderError, ProviderErrorKind, RateLimited, SendRejected
+from bot.interfaces import ModelReply, Topic
 from bot.messages import Attachment, OutboundMessage
 from bot.records import Ending, TurnState
 from bot.store.store import SqlStore
@@ -244,6 +244,62 @@ async def test_a_removal_that_fails_is_made_later(tmp_path: Path, trouble: Chann
             while channel.screen() != ["By tool."]:
                 engine.advance(5)
                 await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("trouble", [SendRejected("not yours to delete"), ChatGone("blocked"), "fails on"])
+async def test_a_removal_that_never_works_is_no_dead_letter(tmp_path: Path, trouble: Exception | str) -> None:
+    """Nobody could do anything with one: it has no words."""
+    channel = DraftingChannel()
+    error = trouble if isinstance(trouble, Exception) else ChannelError("bad gateway")
+    async with rig(tmp_path, Typist(), channels=(channel,), start=["scheduler"]) as engine:
+        await engine.says("why?")
+        (turn,) = await engine.store.turns.claim(limit=1)
+        await engine.store.turns.save_draft(turn, "d1")
+        await engine.store.turns.finish(turn, Ending(state=TurnState.DONE))
+        channel.failures.extend([error] * 50)
+        engine.start("delivery")
+        async with asyncio.timeout(10):
+            while (await engine.store.overview.status()).outbox_queued:
+                engine.advance(60)
+                await asyncio.sleep(0)
+        status = await engine.store.overview.status()
+        assert (status.dead_letter_count, channel.dropped) == (0, [])
+
+
+async def test_a_chat_that_closes_leaves_no_dead_letter_without_words(tmp_path: Path) -> None:
+    async with rig(tmp_path, Typist(), start=["scheduler"]) as engine:
+        await engine.says("why?")
+        (turn,) = await engine.store.turns.claim(limit=1)
+        await engine.store.turns.save_draft(turn, "d1")
+        file = OutboundMessage(address=turn.address, text="", attachments=(Attachment(kind="photo", name="a.png"),))
+        await engine.store.turns.finish(turn, Ending(state=TurnState.DONE, outbound=(file,)))
+        await engine.bus.close_chat(turn.address, "blocked")
+        status = await engine.store.overview.status()
+        assert (status.dead_letter_count, status.outbox_queued) == (1, 0)
+
+
+async def test_dropping_an_answer_takes_its_unfinished_text_away_too(tmp_path: Path) -> None:
+    channel = DraftingChannel()
+
+    async def grow(show: Show) -> ModelReply:
+        show(FIRST)
+        await see(engine, FIRST)
+        channel.failures.append(SendRejected("too rude"))
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(grow), channels=(channel,)) as engine:
+        await engine.says("why?")
+        async with asyncio.timeout(10):
+            while not (letters := await engine.store.overview.dead_letters(limit=1)):
+                await asyncio.sleep(0)
+        assert channel.screen() == [FIRST]
+        await engine.store.overview.drop([letters[0].id])
+        engine.bus.ring(Topic.OUTBOUND)
+        await engine.until(lambda: channel.dropped)
+        await engine.idle()
+        assert channel.screen() == []
+        page = await engine.store.overview.outbox(limit=9)
+        assert page.total == 0
 
 
 async def test_a_failure_that_retries_end_well_leaves_one_message(tmp_path: Path) -> None:
