@@ -30,7 +30,8 @@ def close_chat(conn: sqlite3.Connection, address: Address, error: str, *, now_us
         (address.chat_id, address.rate_key),
     )
     conn.execute(
-        "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE chat_id = ? AND rate_key = ? AND state = 'queued'",
+        "UPDATE outbox SET state = 'dead', error = ?, ended_us = ?"
+        " WHERE chat_id = ? AND rate_key = ? AND state = 'queued'",
         (error, now_us, address.chat_id, address.rate_key),
     )
     cursor = conn.execute(
