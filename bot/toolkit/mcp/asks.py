@@ -76,14 +76,15 @@ Sample = Callable[[SampleAsk], Awaitable[Json]]
 """Asks the model; returns the JSON of a CreateMessageResult. Raises `AskRefused`."""
 
 OAuthOf = Callable[[str, McpSection], Any]
-"""Returns the SDK's auth object (httpx2.Auth) for a server, None when it has no OAuth. Imports the SDK, which is slow."""
+"""Returns the SDK's auth object (httpx2.Auth) for a server, None when it has no OAuth. Imports the SDK: slow."""
 
 
 class CallLimit:
     """Bounds one call at a server: `async with CallLimit(timeout_s, slots): ...`, raises TimeoutError.
 
-    Give the SDK no time limit of its own for that call, since it would not know of a person who is waited for. The time stands still while the call waits for a person. From then on it leaves its slot to others and does not
-    take it back: an answer that a person gave must not queue. Without `slots` the number of calls is not bounded.
+    Give the SDK no time limit of its own for that call, since it would not know of a person who is waited for. The
+    time stands still while the call waits for one. From then on it leaves its slot to others and does not take it back:
+    an answer that a person gave must not queue. Without `slots` the number of calls is not bounded.
     """
 
     def __init__(self, timeout_s: float, slots: asyncio.Semaphore | None = None) -> None:
