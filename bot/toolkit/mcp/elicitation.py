@@ -86,7 +86,56 @@ class Elicitor:
     async def _visit(self, call: CallInFlight, ask: ElicitAsk) -> ElicitReply:
         return await self._consent(call, ask, partial(_words(call, ask).visit, _host(ask.url)), content=None)
 
-    async def _yes_no_reader(language: str) -> Reader:
+    async def _consent(
+        self, call: CallInFlight, ask: ElicitAsk, wording: Callable[[str], Wording], *, content: Json | None
+    ) -> ElicitReply:
+        answer = await self._ask(call, ask, wording, _yes_no_reader(call.request.language))
+        if answer.end is End.ANSWERED and answer.value:
+            return ElicitReply(action=ElicitAction.ACCEPT, content=content)
+        return _ended(call, Answer(end=End.DECLINED) if answer.end is End.ANSWERED else answer)
+
+    async def _ask(self, call: CallInFlight, ask: ElicitAsk, wording: Callable[[str], Wording], read: Reader) -> Answer:
+        async def on_asked(name: str) -> None:
+            await self._calls.detach(call, _told(ask, name))
+
+        question = Question(owner=call, request=call.request, wording=wording, read=read, on_asked=on_asked)
+        return await self._questions.ask(question, self._publish)
+
+
+def _told(ask: ElicitAsk, name: str) -> str:
+    """Return what the turn gets in place of the call's result."""
+    return (
+        f"The MCP server {ask.server} asks the person before it goes on: “{on_one_line(ask.message)}” (question "
+        f"{name}). The question is in the chat already, with how to answer it; the answer goes to the server. The "
+        "call's result will come as a message of its own. Do not answer for the person and do not repeat the call: "
+        "end this turn, saying in a sentence what waits for them."
+    )
+
+
+def _words(call: CallInFlight, ask: ElicitAsk) -> QuestionWords:
+    return QuestionWords(ask=ask, tool=call.tool, language=call.request.language)
+
+
+def _ended(call: CallInFlight, answer: Answer) -> ElicitReply:
+    """Return the reply of a question that brought no value."""
+    if answer.end in _NOTES:
+        call.notes.append(_NOTES[answer.end])
+    return _DECLINED if answer.end is End.DECLINED else _CANCELLED
+
+
+def _reader(field: Field, language: str) -> Reader:
+    def read(text: str) -> Any:
+        if text.strip() == DEFAULT and field.may_skip:
+            return field.default if field.has_default else _SKIPPED
+        try:
+            return field.read(text)
+        except Misfit as misfit:
+            raise NotUnderstood(misfit_words(misfit, language)) from None
+
+    return read
+
+
+def _yes_no_reader(language: str) -> Reader:
     def read(text: str) -> bool:
         try:
             return read_yes_no(text)
