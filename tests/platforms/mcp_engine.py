@@ -54,25 +54,31 @@ class Engine:
         meta = (message.get("params") or {}).get("_meta")
         return isinstance(meta, dict) and META_VERSION in meta and META_CAPABILITIES in meta
 
-    async def serve(self, message: Json, peer: Peer, **seen: Any) -> Json | None:
-        """Take one message and return the response to it, or None where none is due; `seen` goes into the record.
+    def admit(self, message: Json, **seen: Any) -> Fault | None:
+        """Record a message and return the fault that strikes it; `seen` (headers, say) goes into the record."""
+        if "method" not in message:
+            self.record.add("answered", **{key: message[key] for key in ("id", "result", "error") if key in message})
+            return None
+        identity: Json = {"id": message["id"]} if "id" in message else {}
+        params = message.get("params") or {}
+        self.record.add("received", method=message["method"], params=params, **identity, **seen)
+        return self._take_fault(message["method"], params)
+
+    async def serve(self, message: Json, peer: Peer, fault: Fault | None) -> Json | None:
+        """Do what an admitted message wants and return the response to it, or None where none is due.
 
         Raises:
             Misbehaviour: the transport shall do what the fault says instead.
         """
         if "method" not in message:
-            self._take_response(message, peer)
+            peer.take_response(message)
             return None
-        identity: Json = {"id": message["id"]} if "id" in message else {}
-        self.record.add("received", method=message["method"], params=message.get("params") or {}, **identity, **seen)
-        if "id" not in message:
-            await self._take_notification(message, peer)
-            return None
-        return await self._take_request(message, peer)
-
-    def _take_response(self, message: Json, peer: Peer) -> None:
-        self.record.add("answered", **{key: message[key] for key in ("id", "result", "error") if key in message})
-        peer.take_response(message)
+        if "id" in message:
+            return await self._take_request(message, peer, fault)
+        if fault is not None:
+            raise Misbehaviour(fault)
+        await self._take_notification(message, peer)
+        return None
 
     async def _take_notification(self, message: Json, peer: Peer) -> None:
         method, params = message["method"], message.get("params") or {}
@@ -89,11 +95,11 @@ class Engine:
             if self.script.pings:
                 self.own(peer.ask("ping", {}), "MCP pings")
 
-    async def _take_request(self, message: Json, peer: Peer) -> Json | None:
+    async def _take_request(self, message: Json, peer: Peer, fault: Fault | None) -> Json | None:
         """Do a request's work in a task, which a cancellation of the client's ends."""
         identity: RequestId = message["id"]
         modern = self.is_modern(message)
-        work = self.own(self._respond(message, peer, identity), f"MCP {message['method']} {identity}")
+        work = self.own(self._respond(message, peer, identity, fault), f"MCP {message['method']} {identity}")
         peer.running[identity] = work
         try:
             await asyncio.wait([work])
@@ -113,9 +119,7 @@ class Engine:
             return None
         return work.result()
 
-    async def _respond(self, message: Json, peer: Peer, identity: RequestId) -> Json:
-        method, params = message["method"], message.get("params") or {}
-        fault = self._take_fault(method, params)
+    async def _respond(self, message: Json, peer: Peer, identity: RequestId, fault: Fault | None) -> Json:
         if fault is not None and fault.kind is Kind.HANG:
             await asyncio.Event().wait()
         response: Json = {"jsonrpc": "2.0", "id": identity}
@@ -142,14 +146,14 @@ class Engine:
         if not self.is_modern(message):
             return await self._handler(self._handshake_handlers(), method)(params, peer, identity)
         meta = params["_meta"]
-        if MODERN not in self.script.versions:
+        if MODERN not in self.script.versions or not peer.speaks_modern:
             # A server of the first generation knows neither the envelope nor what it is asked for.
             raise Refused(METHOD_NOT_FOUND, f"Method not found: {method}")
         if meta[META_VERSION] != MODERN:
             data = {"supported": self.script.versions, "requested": meta[META_VERSION]}
             raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
         peer.client_capabilities, peer.log_level = meta[META_CAPABILITIES], meta.get(META_LOG_LEVEL)
-        result = {"resultType": "complete"} | await self._handler(self._modern_handlers(), method)(
+        result: Json = {"resultType": "complete"} | await self._handler(self._modern_handlers(), method)(
             params, peer, identity
         )
         if method in {"server/discover", "resources/read"} or method.endswith("/list"):

@@ -30,6 +30,8 @@ class Refused(Exception):
 class Peer:
     """One connection: a pipe, an SSE or HTTP session, or (2026-07-28 over HTTP) a single exchange."""
 
+    speaks_modern = True  # whether the transport exists in 2026-07-28
+
     def __init__(self) -> None:
         self.client_capabilities: Json = {}
         self.log_level: str | None = None

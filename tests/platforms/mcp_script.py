@@ -49,7 +49,7 @@ class Fault:
     """One misbehaviour: which requests it strikes and how often."""
 
     kind: Kind
-    method: str = "tools/call"  # or `CONNECT`, or "*" for every request
+    method: str = "tools/call"  # or `CONNECT`, or over HTTP "GET" and "DELETE", or "*" for every message
     name: str | None = None  # only this tool, prompt or resource URI
     skip: int = 0  # how many matching requests pass unharmed first
     times: int | None = None  # how many it strikes; None: all
@@ -172,9 +172,10 @@ class Script:
     pings: bool = False  # 2025-11-25: pings the client once it is initialized
     faults: list[Fault] = field(default_factory=list)
     process: ProcessFaults = field(default_factory=ProcessFaults)
-    # HTTP only: how a call is answered, "sse" or "json"; and headers without which a request is refused with 401.
-    answers_as: str = "sse"
-    requires_headers: dict[str, str] = field(default_factory=dict)
+    # HTTP only
+    answers_as: str = "sse"  # how calls are answered: as a stream, or as "json"
+    sessionless: bool = False  # 2025-11-25 without session identifiers
+    requires_headers: dict[str, str] = field(default_factory=dict)  # 401 without them
 
     def tool(self, name: str) -> Tool:
         """Return the tool of this name.

@@ -116,7 +116,7 @@ class Server:
             await self.pipe.write(faults.stdout_per_request.encode() + b"\n")
         message = json.loads(line)
         try:
-            response = await self.engine.serve(message, self.pipe)
+            response = await self.engine.serve(message, self.pipe, self.engine.admit(message))
         except Misbehaviour as misbehaviour:
             await self._misbehave(misbehaviour.fault, message)
             return
