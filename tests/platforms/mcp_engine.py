@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from tests.platforms.mcp_calls import CallDesk
+from tests.platforms.mcp_lists import describe_prompt, describe_resource, describe_tool, page
 from tests.platforms.mcp_peer import Misbehaviour, Peer, Refused, RequestId
 from tests.platforms.mcp_record import Record
-from tests.platforms.mcp_script import CONNECT, HANDSHAKES, MODERN, Fault, Json, Kind, Prompt, Resource, Script, Tool
+from tests.platforms.mcp_script import CONNECT, HANDSHAKES, MODERN, Fault, Json, Kind, Script
 
 # Error codes of the specification, as in mcp_types.jsonrpc.
 INVALID_REQUEST = -32600
@@ -228,29 +229,21 @@ class Engine:
 
     # -- lists
 
-    def _page(self, method: str, key: str, entries: list[Json], params: Json) -> Json:
-        start = int(params.get("cursor") or 0) if method not in self.script.endless else 0
-        size = self.script.page_size or len(entries)
-        page: Json = {key: entries[start : start + size]}
-        if method in self.script.endless:
-            page["nextCursor"] = str(int(params.get("cursor") or 0) + 1)
-        elif start + size < len(entries):
-            page["nextCursor"] = str(start + size)
-        return page
-
     async def _list_tools(self, params: Json, peer: Peer, identity: RequestId) -> Json:
-        return self._page("tools/list", "tools", [describe_tool(tool) for tool in self.script.tools], params)
+        return page(self.script, "tools/list", "tools", [describe_tool(tool) for tool in self.script.tools], params)
 
     async def _list_resources(self, params: Json, peer: Peer, identity: RequestId) -> Json:
         entries = [describe_resource(entry) for entry in self.script.resources if not entry.template]
-        return self._page("resources/list", "resources", entries, params)
+        return page(self.script, "resources/list", "resources", entries, params)
 
     async def _list_templates(self, params: Json, peer: Peer, identity: RequestId) -> Json:
         entries = [describe_resource(entry) for entry in self.script.resources if entry.template]
-        return self._page("resources/templates/list", "resourceTemplates", entries, params)
+        return page(self.script, "resources/templates/list", "resourceTemplates", entries, params)
 
     async def _list_prompts(self, params: Json, peer: Peer, identity: RequestId) -> Json:
-        return self._page("prompts/list", "prompts", [describe_prompt(entry) for entry in self.script.prompts], params)
+        return page(
+            self.script, "prompts/list", "prompts", [describe_prompt(entry) for entry in self.script.prompts], params
+        )
 
     # -- use
 
@@ -370,36 +363,3 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.peers.clear()
-
-
-def describe_tool(tool: Tool) -> Json:
-    """Return a tool's entry in a list."""
-    if tool.raw is not None:
-        return tool.raw
-    entry = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": tool.input_schema,
-        "outputSchema": tool.output_schema,
-        "annotations": tool.annotations,
-        "_meta": tool.meta,
-    }
-    return {key: value for key, value in entry.items() if value is not None}
-
-
-def describe_resource(resource: Resource) -> Json:
-    """Return the entry of a resource or template in a list."""
-    entry = {
-        "uriTemplate" if resource.template else "uri": resource.uri,
-        "name": resource.name,
-        "description": resource.description,
-        "mimeType": resource.mime_type,
-    }
-    return {key: value for key, value in entry.items() if value is not None}
-
-
-def describe_prompt(prompt: Prompt) -> Json:
-    """Return a prompt's entry in a list."""
-    described = {} if prompt.description is None else {"description": prompt.description}
-    return {"name": prompt.name, **described, "arguments": prompt.arguments}

@@ -1,14 +1,13 @@
 """A small OAuth authorization server for scripted MCP servers: registration, PKCE, refresh, expired and revoked tokens.
 
-After https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization (RFC 9728, 8414, 7591, 7636, 9207).
-The person at the browser consents at once; `denies` lets them refuse.
+After https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization (RFC 9728, 8414, 7591, 7636,
+8707, 9207). The person at the browser consents at once; `denies` lets them refuse.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
@@ -33,9 +32,11 @@ class Grant:
 
 @dataclass(slots=True, kw_only=True)
 class McpOAuth:
-    """Guards an `McpServer` and hands out its tokens; the fields without `init` are what it holds and saw."""
+    """Guards an `McpServer` and hands out its tokens; what it holds and saw is in its last fields."""
 
-    token_life_s: int = 3600  # what tokens say of themselves; they end when the test calls `expire_tokens`
+    # What tokens say of themselves; they end when the test calls `expire_tokens`.
+    token_life_s: int = 3600  # those for a code
+    refreshed_life_s: int = 3600  # those for a refresh token
     scope: str = "tools"
     denies: bool = False  # the person refuses
     refuses_registration: bool = False
@@ -80,7 +81,7 @@ class McpOAuth:
             case "GET", "/authorize":
                 return self._authorize(dict(request.query), origin)
             case "POST", "/token":
-                return self._token(dict(parse_qsl(await request.text())), request.headers)
+                return self._token(dict(parse_qsl(await request.text())), origin)
         return None
 
     def _metadata(self, origin: str) -> Json:
@@ -113,6 +114,8 @@ class McpOAuth:
         answer = {"iss": f"{origin}/"} | ({"state": query["state"]} if "state" in query else {})
         if query.get("response_type") != "code" or query.get("code_challenge_method") != "S256":
             answer["error"] = "invalid_request"
+        elif not _is_ours(query, origin):
+            answer["error"] = "invalid_target"
         elif self.denies:
             answer["error"] = "access_denied"
         else:
@@ -126,8 +129,11 @@ class McpOAuth:
         separator = "&" if "?" in redirect_uri else "?"
         return web.Response(status=302, headers={"Location": f"{redirect_uri}{separator}{urlencode(answer)}"})
 
-    def _token(self, form: dict[str, str], headers: Mapping[str, str]) -> web.Response:
+    def _token(self, form: dict[str, str], origin: str) -> web.Response:
         self.token_requests.append(form)
+        if not _is_ours(form, origin):
+            return _error("invalid_target", "tokens are for this server only")
+        life_s = self.token_life_s
         match form.get("grant_type"):
             case "authorization_code":
                 grant = self.codes.pop(form.get("code", ""), None)
@@ -136,6 +142,7 @@ class McpOAuth:
                 if _challenge(form.get("code_verifier", "")) != grant.challenge:
                     return _error("invalid_grant", "the verifier does not fit the challenge")
             case "refresh_token":
+                life_s = self.refreshed_life_s
                 old = form.get("refresh_token", "")
                 grant = None if self.refuses_refresh else self.refresh_tokens.get(old)
                 if grant is None:
@@ -146,19 +153,24 @@ class McpOAuth:
                 return _error("unsupported_grant_type", "")
         if form.get("client_id") != grant.client_id:
             return _error("invalid_client", "the grant is another client's")
-        return web.json_response(self._issue(grant), headers={"Cache-Control": "no-store"})
+        return web.json_response(self._issue(grant, life_s), headers={"Cache-Control": "no-store"})
 
-    def _issue(self, grant: Grant) -> Json:
+    def _issue(self, grant: Grant, life_s: int) -> Json:
         access, refresh = f"access-{uuid4().hex}", f"refresh-{uuid4().hex}"
         self.access_tokens.add(access)
         self.refresh_tokens[refresh] = grant
         return {
             "access_token": access,
             "token_type": "Bearer",
-            "expires_in": self.token_life_s,
+            "expires_in": life_s,
             "refresh_token": refresh,
             "scope": grant.scope,
         }
+
+
+def _is_ours(parameters: dict[str, str], origin: str) -> bool:
+    """Say whether a request names the resource it wants a token for, as RFC 8707 and MCP demand."""
+    return parameters.get("resource", "").startswith(f"{origin}/")
 
 
 def _challenge(verifier: str) -> str:
