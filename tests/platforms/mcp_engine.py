@@ -18,9 +18,9 @@ from tests.platforms.mcp_record import Record
 from tests.platforms.mcp_script import CONNECT, HANDSHAKES, MODERN, Fault, Json, Kind, Script
 
 # Error codes of the specification, as in mcp_types.jsonrpc.
-INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
 
@@ -125,7 +125,7 @@ class Engine:
             await asyncio.Event().wait()
         response: Json = {"jsonrpc": "2.0", "id": identity}
         if fault is not None and fault.kind is Kind.ERROR:
-            return response | {"error": {"code": fault.code or -32603, "message": fault.text}}
+            return response | {"error": {"code": fault.code or INTERNAL_ERROR, "message": fault.text}}
         if fault is not None and fault.kind is Kind.NOT_A_RESULT:
             return response | {"result": {"surprise": True}}
         if fault is not None and fault.kind not in {Kind.DIE_AFTER, Kind.HUGE}:
@@ -134,6 +134,8 @@ class Engine:
             result = await self._result(message, peer, identity)
         except Refused as refusal:
             return response | {"error": refusal.error}
+        except Exception as error:  # boundary: a tool's function that fails is its client's to hear of
+            return response | {"error": {"code": INTERNAL_ERROR, "message": f"{type(error).__name__}: {error}"}}
         if fault is not None and fault.kind is Kind.DIE_AFTER:
             raise Misbehaviour(fault)
         if fault is not None:

@@ -36,8 +36,8 @@ async def test_a_server_that_dies_after_its_work_has_done_it_once(way: str, tmp_
     script.faults = [Fault(kind=Kind.DIE_AFTER, name="create_ticket", times=1)]
     async with running(way, tmp_path, script) as server:
         with pytest.raises((MCPError, ExceptionGroup, TimeoutError)):
-            async with client_of(server, way, read_timeout_seconds=1) as client:
-                await client.call_tool("create_ticket", {"title": "leak"})
+            async with client_of(server, way) as client:
+                await client.call_tool("create_ticket", {"title": "leak"}, read_timeout_seconds=1)
         assert await server.wait_for(lambda: server.record.performed("create_ticket")) == 1
         if isinstance(server, McpServer):
             await server.wait_for(lambda: server.crashed)
@@ -52,8 +52,9 @@ async def test_a_struck_call_fails_and_the_next_one_works(kind: Kind, way: str, 
     script.faults = [Fault(kind=kind, name="echo", times=1, text="broken")]
     async with running(way, tmp_path, script) as server:
         with pytest.raises((MCPError, ExceptionGroup, ValueError)):
-            async with client_of(server, way, read_timeout_seconds=0.5) as client:
-                await client.call_tool("echo", {"text": "a"})
+            async with client_of(server, way) as client:
+                await client.call_tool("echo", {"text": "a"}, read_timeout_seconds=0.5)
+        assert server.record.of("matched")
         async with client_of(server, way) as client:
             assert first_text(await client.call_tool("echo", {"text": "b"})) == "b"
 
@@ -79,8 +80,9 @@ async def test_a_fault_of_http_fails_the_call_and_not_the_server(fault: Fault, h
     fault.seen = 0
     async with running(http_way, tmp_path, script) as server:
         with pytest.raises((MCPError, ExceptionGroup, ValueError)):
-            async with client_of(server, http_way, read_timeout_seconds=0.5) as client:
-                await client.call_tool("echo", {"text": "a"})
+            async with client_of(server, http_way) as client:
+                await client.call_tool("echo", {"text": "a"}, read_timeout_seconds=0.5)
+        assert server.record.of("matched")
         async with client_of(server, http_way) as client:
             assert first_text(await client.call_tool("echo", {"text": "b"})) == "b"
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import mcp_types as types
 import pytest
 from mcp import MCPError
 from mcp.client.context import ClientRequestContext
+from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import FileUrl
 
 from tests.platforms import mcp_scripts
 from tests.platforms.mcp_script import (
     HANDSHAKE,
     MODERN,
+    Call,
     Fault,
+    Json,
     Kind,
     ProcessFaults,
     Script,
@@ -33,6 +38,7 @@ from tests.platforms.mcp_script import (
     text,
     visit,
 )
+from tests.platforms.mcp_server import McpServer
 from tests.platforms.mcp_ways import LIMIT_S, WAYS, client_of, first_text, running
 
 PNG = "iVBORw0KGgo="
@@ -212,6 +218,114 @@ async def test_names_of_c077_reach_the_tools_that_bear_them(way: str, tmp_path: 
     async with running(way, tmp_path, mcp_scripts.awkward_names()) as server, client_of(server, way) as client:
         for name in mcp_scripts.AWKWARD_NAMES:
             assert first_text(await client.call_tool(name, {})) == name
+
+
+async def test_a_server_of_both_generations_serves_clients_of_either(tmp_path: Path) -> None:
+    async with McpServer(mcp_scripts.workshop()) as server:
+        for mode, version in (("auto", MODERN), ("legacy", HANDSHAKE)):
+            async with client_of(server, "http", mode=mode) as client:
+                assert client.session.protocol_version == version
+                assert first_text(await client.call_tool("echo", {"text": "a"})) == "a"
+
+
+@pytest.mark.parametrize("way", ["stdio-2025", "http-2025", "sse-2025"])
+async def test_a_server_pings_and_asks_for_roots_once_its_client_is_ready(way: str, tmp_path: Path) -> None:
+    async def name_roots(context: ClientRequestContext) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///somewhere"))])
+
+    script = Script(pings=True, asks_roots=True)
+    async with running(way, tmp_path, script) as server, client_of(server, way, list_roots_callback=name_roots):
+        await server.wait_for(lambda: len(server.record.of("answered")) == 2)
+        results = [entry["result"] for entry in server.record.of("answered")]
+        assert {} in results
+        assert {"roots": [{"uri": "file:///somewhere"}]} in results
+
+
+@pytest.mark.parametrize("way", ["stdio-2025", "http-2025", "sse-2025"])
+async def test_a_page_may_be_demanded_by_an_error(way: str, tmp_path: Path) -> None:
+    ask = visit("Please log in.", "https://example.org/login", as_error=True)
+    async with running(way, tmp_path, Script(tools=[Tool(name="mail", asks=[ask])])) as server:
+        async with client_of(server, way) as client:
+            with pytest.raises(MCPError) as refused:
+                await client.call_tool("mail", {})
+        assert (refused.value.error.code, refused.value.error.data["elicitations"][0]["url"]) == (
+            -32042,
+            "https://example.org/login",
+        )
+
+
+async def test_a_changed_resource_is_told_to_those_who_subscribed(way: str, tmp_path: Path) -> None:
+    told = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            told.set()
+
+    script = mcp_scripts.workshop()
+    async with running(way, tmp_path, script) as server, client_of(server, way, message_handler=hear) as client:
+        if way.endswith("2026"):
+            async with client.listen(resource_subscriptions=["memo://welcome"]) as subscription:
+                await server.updated("memo://welcome")
+                await asyncio.wait_for(anext(subscription), LIMIT_S)
+        else:
+            with pytest.warns(MCPDeprecationWarning):  # 2026-07-28 has no such request
+                await client.session.subscribe_resource("memo://welcome")
+            await server.updated("memo://welcome")
+            await asyncio.wait_for(told.wait(), LIMIT_S)
+
+
+async def test_a_tool_with_a_function_of_its_own_answers_with_its_result_or_its_failure() -> None:
+    def divide(call: Call) -> Json:
+        return {"content": [text(str(1 / call.arguments["by"]))]}
+
+    script = Script(tools=[Tool(name="divide", answer=divide)])
+    async with McpServer(script) as server, client_of(server, "http") as client:
+        assert first_text(await client.call_tool("divide", {"by": 2})) == "0.5"
+        with pytest.raises(MCPError, match="ZeroDivisionError"):
+            await client.call_tool("divide", {"by": 0})
+
+
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+MODERN_LISTING = LISTING | {"params": {"_meta": ENVELOPE}}
+
+
+@pytest.mark.parametrize(
+    ("headers", "message", "status"),
+    [
+        ({}, LISTING, 406),
+        (ACCEPT | {"Origin": "https://example.org"}, LISTING, 403),
+        (ACCEPT, LISTING, 400),  # no session
+        (ACCEPT | {"Mcp-Session-Id": "another"}, LISTING, 404),
+        (ACCEPT | {"MCP-Protocol-Version": "1999-01-01"}, LISTING, 400),
+        (ACCEPT | {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"}, MODERN_LISTING, 400),
+        (ACCEPT | {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}, MODERN_LISTING, 200),
+        (ACCEPT | {"Content-Type": "text/plain"}, LISTING, 415),
+    ],
+)
+async def test_a_client_that_breaks_the_rules_of_http_is_refused(
+    headers: dict[str, str], message: Json, status: int
+) -> None:
+    async with McpServer(mcp_scripts.workshop()) as server, aiohttp.ClientSession() as http:
+        headers = {"Content-Type": "application/json"} | headers
+        async with http.post(server.url, data=json.dumps(message), headers=headers) as answer:
+            assert answer.status == status
+
+
+async def test_a_header_that_the_server_requires_lets_in_or_keeps_out() -> None:
+    script = mcp_scripts.workshop()
+    script.requires_headers = {"Authorization": "Bearer good"}
+    async with McpServer(script) as server, aiohttp.ClientSession() as http:
+        for token, status in (("bad", 401), ("good", 200)):
+            headers = ACCEPT | {"Authorization": f"Bearer {token}"}
+            headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}
+            async with http.post(server.url, json=MODERN_LISTING, headers=headers) as answer:
+                assert answer.status == status
+        assert len(server.record.received("tools/list")) == 1
 
 
 def test_a_script_survives_json() -> None:
