@@ -102,6 +102,13 @@ def _body(message: InboundMessage) -> str:
             f"[Background task “{label}” ended: {outcome}. Tell the person its result in your own answer.]\n\n"
             f"{text}\n\n[/Background task]"
         )
+    if message.origin is Origin.APPROVAL and "mcp_tool" in message.meta:
+        server, tool = (on_one_line(str(message.meta.get(key, ""))) for key in ("mcp_server", "mcp_tool"))
+        outcome = on_one_line(str(message.meta.get("outcome", "")))
+        return (
+            f"[The call of {tool} of the MCP server {server}, which waited for the person's answer, ended: {outcome}. "
+            f"Tell the person its result in your own answer.]\n\n{text}\n\n[/The call]"
+        )
     return text
 
 

@@ -163,6 +163,11 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Bitte /answer, die Kennung der Frage (ask-…) und die Antwort schreiben.",
         "请发送 /answer、问题编号(ask-…)和答案。",
     ),
+    "mcp.calls_stopped": (
+        "Calls of MCP servers that waited for an answer and were stopped: {count}",
+        "Beendete Aufrufe von MCP-Servern, die auf eine Antwort warteten: {count}",
+        "已停止等待回答的 MCP 服务器调用: {count}",
+    ),
     "mcp.none": (
         "No MCP servers are configured.",
         "Es sind keine MCP-Server eingerichtet.",
@@ -170,7 +175,6 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
     ),
     "mcp.list": ("MCP servers:\n{servers}", "MCP-Server:\n{servers}", "MCP 服务器:\n{servers}"),
     "mcp.server": ("{name}: {state}", "{name}: {state}", "{name}: {state}"),
-    "mcp.server.problem": ("{name}: {state} — {problem}", "{name}: {state} – {problem}", "{name}: {state} — {problem}"),
     "mcp.server.ready": ("{count} tools", "{count} Werkzeuge", "{count} 个工具"),
     "mcp.server.retry": (
         "next try in {seconds} s",

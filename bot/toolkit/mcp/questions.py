@@ -46,6 +46,7 @@ class End(StrEnum):
     STOPPED = "stopped"  # by /stop
     LOST = "lost"  # the server went away or gave the call up
     UNKNOWN = "unknown"  # never was, long ago, or before a restart
+    ALREADY = "already"  # answered before
     FORBIDDEN = "forbidden"  # somebody else's
 
 
@@ -153,7 +154,8 @@ class Questions:
         """
         waiting = self._open.get(name)
         if waiting is None or waiting.answer.done():
-            return self._ends.get(name, End.UNKNOWN)
+            end = self._ends.get(name, End.UNKNOWN) if waiting is None else waiting.answer.result().end
+            return End.ALREADY if end is End.ANSWERED else end
         if not _may_answer(waiting.question.request, request):
             return End.FORBIDDEN
         if text.strip() == DECLINE:

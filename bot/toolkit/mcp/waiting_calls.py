@@ -53,6 +53,7 @@ class CallInFlight(LimitHolder):
         self.outcome: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self.one_at_a_time = asyncio.Lock()  # a person is asked one thing, then the next
         self.notes: list[str] = []  # for the model: what was asked in vain
+        self.samples = 0  # requests to the model
         self.stopped = False
         self.task: asyncio.Task[None] | None = None
 
