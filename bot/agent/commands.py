@@ -21,6 +21,7 @@ from bot.messages import Role
 from bot.records import CallResult, GoalState, Turn
 from bot.texts import say
 from bot.toolkit.context import RequestContext
+from bot.toolkit.mcp.server_calls import ServerStatus
 from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
@@ -62,6 +63,7 @@ class CommandContext:
     end_programs: Callable[[str], Awaitable[int]]  # ends a lane's programs in the background; returns how many
     models: ModelShelf
     started_us: int
+    servers_away: Callable[[], Sequence[ServerStatus]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
