@@ -41,6 +41,7 @@ from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
+from bot.toolkit.mcp.shelf import ServerShelf
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
 
@@ -117,6 +118,7 @@ class Agent:
         registry = ToolRegistry(time_limit_s=self._base.config.limits.tool_timeout_s)
         self._loader.load(self.tool_context, registry)
         self._base.room.catalogue = ToolCatalogue(self._loader, registry)
+        self._base.room.mcp.shelf = ServerShelf(registry, view_of=self._base.room.files.view)
         return registry
 
     def _build_runner(self) -> AgentRunner:
@@ -212,6 +214,7 @@ class Agent:
             ),
             idle_sessions=base.room.idle,
             on_end=base.on_end,
+            tools_away=base.room.mcp.note,
         )
 
     def _command_context(self) -> CommandContext:
@@ -227,6 +230,7 @@ class Agent:
             end_programs=base.room.sessions.end_all,
             models=base.models,
             started_us=base.started_us,
+            servers_away=base.room.mcp.away,
         )
 
     def _command_groups(self) -> tuple[CommandGroup, ...]:

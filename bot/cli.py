@@ -97,6 +97,8 @@ def run(config: ConfigOption = None) -> None:
         engine = await Engine.open(settings)
         for number in _stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, engine.stop)
+        if not _ends_with_terminal():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, engine.reload_soon)
         return await engine.serve()
 
     sys.exit(_run(serve(), fast=True))
@@ -183,6 +185,15 @@ def status(json: JsonOption = False, config: ConfigOption = None) -> None:
     settings = _load(config, secrets=False)
     report = _run(_ask(settings, "status"))
     print_status(report, as_json=json)
+
+
+@app.command()
+def reload(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Let the running service follow the servers of its configuration file, [mcp.*]; as SIGHUP does."""
+    from bot.reports import print_reload  # as in `status`
+
+    settings = _load(config, secrets=False)
+    print_reload(_run(_ask_running(settings, "reload")), as_json=json)
 
 
 @app.command()
@@ -306,6 +317,11 @@ def _stop_signals() -> list[signal.Signals]:
     return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
 
+def _ends_with_terminal() -> bool:
+    """Say whether this was started by hand in a terminal: SIGHUP means then that the terminal is gone."""
+    return any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 async def _ask(settings: Config, command: str, **arguments: Any) -> Any:
     """Ask the process that holds the data directory, or be it for a moment."""
     from bot.app import Engine  # as in `run`
@@ -331,6 +347,19 @@ async def _ask(settings: Config, command: str, **arguments: Any) -> Any:
         return await engine.desk.handlers()[command](dict(arguments))
     finally:
         await engine.close()
+
+
+async def _ask_running(settings: Config, command: str) -> Any:
+    """Ask the running service; there is nothing to be asked of a stopped one."""
+    from bot.control import ControlError, connect  # as in `run`
+
+    connection = await connect(settings.bot.data_dir)
+    if connection is None:
+        raise ControlError("dutiful is not running; it reads its configuration when it starts")
+    try:
+        return await connection.request(command)
+    finally:
+        await connection.close()
 
 
 if __name__ == "__main__":

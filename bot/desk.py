@@ -38,6 +38,7 @@ class ControlDesk:
             "jobs.remove": self.remove_job,
             "jobs.run": self.run_job,
             "tools": self.list_tools,
+            "reload": self.reload,
         }
 
     async def status(self, _request: Json) -> Json:
@@ -58,6 +59,7 @@ class ControlDesk:
             "health": health,
             "ready": ready,
             "channels": engine.watch.channel_states(),
+            "mcp": [asdict(server) for server in engine.room.mcp.statuses()],
             "sessions": store.sessions,
             "queues": {
                 "inbox": store.inbox_queued,
@@ -101,6 +103,10 @@ class ControlDesk:
         """Return all tools by name, with risk, scopes and status."""
         catalogue = self._engine.room.catalogue
         return [] if catalogue is None else [asdict(row) for row in catalogue.listings()]
+
+    async def reload(self, _request: Json) -> Json:
+        """Follow the configuration file. Raises `ConfigError`: it has problems, and nothing was changed."""
+        return asdict(await self._engine.reload())
 
     async def _find(self, wanted: str) -> Job:
         job = find_job(await self._engine.store.jobs.list(), wanted)

@@ -21,6 +21,7 @@ from bot.messages import Address, Role
 from bot.records import CallResult, GoalState, Turn
 from bot.texts import say
 from bot.toolkit.context import RequestContext
+from bot.toolkit.mcp.server_calls import ServerStatus
 from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
@@ -63,6 +64,7 @@ class CommandContext:
     end_calls: Callable[[Address], int]  # ends an address's calls of servers that wait for a person; returns how many
     models: ModelShelf
     started_us: int
+    servers_away: Callable[[], Sequence[ServerStatus]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,6 +187,8 @@ def _runtime_context(message: InboundMessage, request: RequestContext, now_us: i
     if shared.strip():
         lines.append("what the sender lets be known here (data):")
         lines += [f"> {line}".rstrip() for line in neutralise(shared.strip()[:_SHARED_LIMIT_CHARS]).splitlines()]
+    if request.tools_away:
+        lines.append(request.tools_away)
     if (goal := request.turn.goal) is not None:
         lines += map(neutralise, goal_lines(goal, now_us=now_us))
         if message.origin is not Origin.GOAL and goal.state is GoalState.OPEN:

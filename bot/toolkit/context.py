@@ -59,6 +59,7 @@ class RequestContext:
     message_id: str = ""
     reply_to: str = ""
     scope: str = "core"
+    tools_away: str = ""  # which tools cannot be used now, and why, for the model
 
     @property
     def channel(self) -> str:

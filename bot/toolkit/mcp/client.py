@@ -6,14 +6,17 @@ more than a second: `connection` does so in a thread, once a server is configure
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import httpx2
 import mcp_types as types
 from mcp import Client
+from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.session import ClientRequestContext
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -23,15 +26,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from bot import __version__
+from bot.errors import DutifulError
 from bot.log import get_logger
 from bot.security.untrusted import on_one_line
+from bot.toolkit.mcp.asks import AskRefused, ElicitAsk, ElicitMode, SampleAsk
 from bot.toolkit.mcp.child import ServerChild
 from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind, Listing, entries_of
 from bot.toolkit.mcp.network_door import CONNECT_S, NetworkDoor
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import ProgressListener
 from bot.toolkit.mcp.session import (
-    Ask,
     CallFailed,
     CallMark,
     Fate,
@@ -45,9 +49,8 @@ from bot.toolkit.mcp.streams import Streams, child_streams, overheard
 
 _WORDS_CHARS = 500  # of a server's own words in a message of ours
 _LOST = ("Connection closed", "SSE stream")
-_SERVER_ERROR, _UNAVAILABLE = 500, 503
-_LOGIN_STATUSES = frozenset({401, 403})
-_CHECK_S = 10.0
+_LOGIN_STATUSES = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_LISTEN_AGAIN_S = 5.0
 
 _log = get_logger(__name__)
 
@@ -63,15 +66,15 @@ async def open_session(spec: SessionSpec, signals: Signals) -> AsyncIterator[Mcp
     Raises:
         SessionFailed: it cannot be opened.
     """
+    mark = CallMark()
+    current_mark.set(mark)
     try:
         async with AsyncExitStack() as stack:
             transport = await _transport(spec, signals, stack)
             client = _client(spec, signals, overheard(transport, signals))
             yield McpSession(spec, signals, await stack.enter_async_context(client))
-    except SessionFailed:
-        raise
     except Exception as error:  # noqa: BLE001 - the boundary to the SDK, which raises groups of anything
-        raise _as_failure(error, signals) from None
+        raise _as_failure(error, signals, mark) from None
 
 
 async def _transport(
@@ -86,13 +89,21 @@ async def _transport(
     headers = {name: value.get_secret_value() for name, value in section.headers.items()}
     headers["accept-encoding"] = "identity"
 
-    def http_client(**_ignored: Any) -> httpx2.AsyncClient:
-        # Streams may be silent for long; how long a call may take is bounded by who makes it.
+    login = await asyncio.to_thread(spec.oauth) if spec.oauth is not None else None  # imports the SDK's part for it
+    if login is None and section.auth == "oauth":
+        raise SessionFailed("nobody has logged in yet", wants_login=True)
+
+    def http_client(
+        headers: dict[str, str] | None = headers,
+        timeout: httpx2.Timeout | None = None,  # noqa: ARG001 - the SDK's, which we do not want
+        auth: httpx2.Auth | None = login,
+    ) -> httpx2.AsyncClient:
+        """Streams may be silent for long, so we give no limits of reading: who makes a call bounds it."""
         limits = httpx2.Timeout(CONNECT_S, read=None)
-        return httpx2.AsyncClient(transport=door, headers=headers, timeout=limits, auth=spec.auth)
+        return httpx2.AsyncClient(transport=door, headers=headers, timeout=limits, auth=auth)
 
     if section.transport == "sse":
-        return sse_client(section.url, httpx_client_factory=http_client)
+        return sse_client(section.url, headers=headers, auth=login, httpx_client_factory=http_client)
     client = await stack.enter_async_context(http_client())
     return streamable_http_client(section.url, http_client=client, max_sse_event_size=Limits.MESSAGE_BYTES)
 
@@ -100,7 +111,7 @@ async def _transport(
 def _client(spec: SessionSpec, signals: Signals, transport: Any) -> Client:
     root = types.Root(uri=spec.workspace.as_uri(), name="workspace")  # type: ignore[arg-type]
 
-    async def roots(_context: ClientRequestContext) -> types.ListRootsResult:
+    async def roots(context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG001
         return types.ListRootsResult(roots=[root])
 
     async def heard(message: Any) -> None:
@@ -121,22 +132,55 @@ def _client(spec: SessionSpec, signals: Signals, transport: Any) -> Client:
         list_roots_callback=roots,
         message_handler=heard,
         logging_callback=logged,
-        elicitation_callback=_answering(spec.elicit, types.ElicitResult),
-        sampling_callback=_answering(spec.sample, types.CreateMessageResult),
+        elicitation_callback=_asking_people(spec),
+        sampling_callback=_asking_the_model(spec),
         cache=None,
     )
 
 
-def _answering(ask: Ask | None, result_type: type[BaseModel]) -> Any:
-    """Return the SDK's form of a callback; None, so that the capability is not announced, where there is none."""
-    if ask is None:
+def _asking_people(spec: SessionSpec) -> Any:
+    """Return the SDK's callback for elicitation; None, which announces nothing, without anybody to ask."""
+    elicit = spec.elicit
+    if elicit is None:
         return None
 
-    async def answer(_context: ClientRequestContext, params: BaseModel) -> BaseModel:
+    async def ask(params: Json) -> BaseModel:
+        is_visit = params.get("mode") == ElicitMode.URL
+        question = ElicitAsk(
+            server=spec.name,
+            message=str(params.get("message", "")),
+            mode=ElicitMode.URL if is_visit else ElicitMode.FORM,
+            schema={} if is_visit else params.get("requestedSchema", {}),
+            url=str(params.get("url", "")),
+        )
+        reply = await elicit(question)
+        content = {} if reply.content is None else {"content": dict(reply.content)}
+        return types.ElicitResult.model_validate({"action": reply.action.value, **content}, by_name=False)
+
+    return _guarded(spec.name, ask)
+
+
+def _asking_the_model(spec: SessionSpec) -> Any:
+    """Return the SDK's callback for sampling; None without a model to ask."""
+    sample = spec.sample
+    if sample is None:
+        return None
+
+    async def ask(params: Json) -> BaseModel:
+        reply = await sample(SampleAsk(server=spec.name, params=params))
+        return types.CreateMessageResult.model_validate(reply, by_name=False)
+
+    return _guarded(spec.name, ask)
+
+
+def _guarded(server: str, ask: Callable[[Json], Awaitable[BaseModel]]) -> Any:
+    async def answer(context: ClientRequestContext, params: BaseModel) -> BaseModel:  # noqa: ARG001
         try:
-            return result_type.model_validate(await ask(_plain(params)), by_name=False)
-        except Exception:  # a fault of ours must not take the session down
-            _log.exception("question of an mcp server failed")
+            return await ask(_plain(params))
+        except AskRefused as refusal:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(refusal))
+        except Exception:  # noqa: BLE001 - a fault of ours must not take the session down
+            _log.exception("question of an mcp server failed", server=server)
             return types.ErrorData(code=types.INTERNAL_ERROR, message="The question could not be answered")
 
     return answer
@@ -209,13 +253,13 @@ class McpSession:
     async def call_tool(self, tool: str, arguments: Json, on_progress: ProgressListener | None) -> Json:
         """See `Session.call_tool`."""
 
-        async def progress(done: float, total: float | None, words: str | None) -> None:
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
             assert on_progress is not None
-            on_progress(done, total, words or "")
+            on_progress(progress, total, message or "")
 
         return _plain(
             await self._answer(
-                self._client.call_tool(tool, dict(arguments), progress_callback=progress if on_progress else None)
+                self._client.call_tool(tool, dict(arguments), progress_callback=heard if on_progress else None)
             )
         )
 
@@ -237,19 +281,25 @@ class McpSession:
     async def watch(self) -> None:
         """See `Session.watch`."""
         can = self._client.server_capabilities
-        wanted = {
-            "tools_list_changed": bool(can.tools and can.tools.list_changed),
-            "resources_list_changed": bool(can.resources and can.resources.list_changed),
-            "prompts_list_changed": bool(can.prompts and can.prompts.list_changed),
-        }
-        if not self._is_modern or not any(wanted.values()):
+        tools = bool(can.tools and can.tools.list_changed)
+        resources = bool(can.resources and can.resources.list_changed)
+        prompts = bool(can.prompts and can.prompts.list_changed)
+        if not self._is_modern or not (tools or resources or prompts):
             return
-        try:
-            async with self._client.listen(**wanted) as events:
-                async for _ in events:
-                    self._signals.changed.set()
-        except (MCPError, SubscriptionLost, TimeoutError) as error:
-            _log.debug("mcp server ends a subscription", server=self._name, error=str(error)[:200])
+        while True:
+            try:
+                async with self._client.listen(
+                    tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+                ) as events:
+                    async for _ in events:
+                        self._signals.changed.set()
+            except MCPError as error:
+                if error.code == types.METHOD_NOT_FOUND:
+                    return
+            except (SubscriptionLost, TimeoutError) as error:
+                _log.debug("mcp server ends a subscription", server=self._name, error=str(error)[:200])
+            await asyncio.sleep(_LISTEN_AGAIN_S)
+            self._signals.changed.set()  # what was missed meanwhile
 
     async def _answer(self, request: Awaitable[Any]) -> Any:
         """Await a request; every failure as a `CallFailed`."""
@@ -276,7 +326,7 @@ class McpSession:
             return CallFailed(why, Fate.UNKNOWN, is_over=signals.over.is_set() or error.message == _LOST[0])
         words = on_one_line(error.message)[:_WORDS_CHARS]
         if mark.status:
-            is_open = mark.status >= _SERVER_ERROR and mark.status != _UNAVAILABLE
+            is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE
             return CallFailed(f"HTTP {mark.status}: {words}", Fate.UNKNOWN if is_open else Fate.REFUSED)
         if error.code == types.PARSE_ERROR:
             return CallFailed(f"its answer is not of the protocol ({words})", Fate.UNKNOWN)
@@ -302,21 +352,24 @@ def _first_problem(error: ValidationError) -> str:
     return on_one_line(f"{place}: {found['msg']}")[:200]
 
 
-def _as_failure(error: BaseException, signals: Signals) -> SessionFailed:
+def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> DutifulError:
     """Return why a session ended, in one sentence, out of the groups that the SDK's scopes make."""
-    root = error
-    while isinstance(root, BaseExceptionGroup):
-        root = root.exceptions[0]
-    if isinstance(root, SessionFailed):
+    root = _root(error)
+    if isinstance(root, SessionFailed | CallFailed):
         return root
-    status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else 0
+    status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
+    wants_login = status in _LOGIN_STATUSES or isinstance(root, OAuthFlowError)
     if status:
-        return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
-    return SessionFailed(signals.why or _in_words(root))
+        return SessionFailed(f"the server answers with HTTP {status}", wants_login=wants_login)
+    return SessionFailed(signals.why or _in_words(root), wants_login=wants_login)
+
+
+def _root(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _in_words(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    words = on_one_line(str(error))[:_WORDS_CHARS]
-    return words or type(error).__name__
+    root = _root(error)
+    return on_one_line(str(root))[:_WORDS_CHARS] or type(root).__name__

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from bot.config import McpSection
 from bot.log import get_logger
+from bot.toolkit.mcp.asks import CallLimit
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import McpCallError, ProgressListener, ServerState
 from bot.toolkit.mcp.session import CallFailed, Fate, Opener, Session, SessionFailed, SessionSpec, Signals
@@ -30,6 +31,7 @@ CLOSE_S = 5.0
 """How long a server may take to close in order."""
 
 _HURRIED_WAIT_S = 0.5
+_RELIST_PAUSE_S = 0.5
 _CHECK_S = 10.0
 _CANCEL_S = 0.5  # how long a cancelled call may take to tell the server
 
@@ -47,10 +49,9 @@ def _load_opener() -> Opener:
 class ServerConnection:
     """See `ServerCalls`. `start` and `close` once each; everything else at any time."""
 
-    def __init__(self, spec: SessionSpec, *, on_offer: OfferListener, on_state: Callable[[], None] = lambda: None):
+    def __init__(self, spec: SessionSpec, *, on_offer: OfferListener) -> None:
         self._spec = spec
         self._on_offer = on_offer
-        self._on_state = on_state
         self._state = ServerState.STARTING
         self._problem = ""
         self._session: Session | None = None
@@ -99,7 +100,6 @@ class ServerConnection:
         self._state, self._problem = state, problem
         news, self._news = self._news, asyncio.Event()
         news.set()
-        self._on_state()
 
     # --- life
 
@@ -196,11 +196,22 @@ class ServerConnection:
                     await self._check(session)
                 elif signals.changed.is_set():
                     signals.changed.clear()
-                    async with asyncio.timeout(self.section.start_timeout_s):
-                        self._on_offer(self, await session.list_all())
+                    await self._list_again(session)
+                    with suppress(TimeoutError):  # a server that changes all the time is followed at this pace
+                        async with asyncio.timeout(_RELIST_PAUSE_S):
+                            await _first_of(signals.over, self._closing, self._suspect)
         finally:
             watching.cancel()
             await asyncio.wait({watching}, timeout=_CANCEL_S)
+
+    async def _list_again(self, session: Session) -> None:
+        try:
+            async with asyncio.timeout(self.section.start_timeout_s):
+                self._on_offer(self, await session.list_all())
+        except TimeoutError:
+            session.signals.end("its lists were not read in time (start_timeout_s)")
+        except CallFailed as error:
+            session.signals.end(f"its lists cannot be read: {error}")
 
     async def _check(self, session: Session) -> None:
         try:
@@ -276,15 +287,13 @@ class ServerConnection:
 
     async def _on(self, session: Session, what: str, ask: Callable[[Session], Awaitable[T]], *, limit_s: float) -> T:
         """Make a call on a session, within the time limit, which counts the wait for a free place."""
-        limit = asyncio.timeout(max(0.0, limit_s))
         is_sent = False
         try:
-            async with limit, self._places:
+            async with CallLimit(max(0.0, limit_s), self._places):
                 is_sent = True
                 return await self._apart(ask(session))
         except TimeoutError:
-            if not limit.expired():
-                raise
+            pass
         seconds = f"{self.section.timeout_s:g} s (timeout_s of [mcp.{self.name}])"
         if not is_sent:
             places = self.section.max_concurrency

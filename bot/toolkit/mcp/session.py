@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
 from bot.config import McpSection
 from bot.errors import DutifulError
+from bot.toolkit.mcp.asks import Elicit, Sample
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import ProgressListener
 from bot.web.resolver import Resolver
-
-Ask = Callable[[Json], Awaitable[Json]]
-"""Answers a server's question: takes the request's params and returns its result, both the protocol's JSON."""
 
 
 class Fate(StrEnum):
@@ -76,7 +74,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
-    """All that is needed to open a session. `auth` is an object of the SDK's HTTP library.
+    """All that is needed to open a session. `oauth` makes an object of the SDK's HTTP library, None without a login.
 
     `elicit` and `sample` are None where the server is not to be told that it may ask.
     """
@@ -85,9 +83,9 @@ class SessionSpec:
     section: McpSection
     workspace: Path
     resolver: Resolver
-    auth: Any = field(default=None, repr=False)
-    elicit: Ask | None = None
-    sample: Ask | None = None
+    oauth: Callable[[], Any] | None = None
+    elicit: Elicit | None = None
+    sample: Sample | None = None
 
 
 class Session(Protocol):

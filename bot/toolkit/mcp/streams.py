@@ -10,7 +10,7 @@ import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import mcp_types as types
@@ -128,7 +128,7 @@ class _Outgoing(_Ear):
             self._asked[message.id] = KINDS[message.method]
         await self._stream.send(item)
 
-    async def __aenter__(self) -> _Outgoing:
+    async def __aenter__(self) -> Self:
         return self
 
 
@@ -172,7 +172,7 @@ class _Incoming(_Ear):
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> _Incoming:
+    async def __aenter__(self) -> Self:
         return self
 
 
