@@ -167,6 +167,7 @@ class Rig:
             limits=limits,
             idle_minutes=setup.sessions.idle_minutes,
             skill_paths=setup.config().skills.paths,
+            servers=setup.config().mcp,
         )
         self.models = ModelShelf(
             Model(

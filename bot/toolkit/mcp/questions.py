@@ -13,11 +13,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.errors import DutifulError
 from bot.messages import Button, InboundMessage, Origin, OutboundKind, OutboundMessage, Role, new_id
-from bot.toolkit.context import RequestContext
+
+if TYPE_CHECKING:  # it leads back here, by way of the room
+    from bot.toolkit.context import RequestContext
 
 DECLINE, DEFAULT = "!decline", "-"
 """What stands for no answer at all, and for leaving a value to the server."""
@@ -93,7 +95,7 @@ class Questions:
     """The open questions of this process. Each waits up to `limit_s` for its answer."""
 
     def __init__(self, *, limit_s: float) -> None:
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._open: dict[str, _Open] = {}
         self._ends: OrderedDict[str, End] = OrderedDict()
 
@@ -120,11 +122,13 @@ class Questions:
                 )
             )
             await question.on_asked(name)
-            async with asyncio.timeout(self._limit_s):
+            async with asyncio.timeout(self.limit_s):
                 answer = await future
         except TimeoutError:
             answer = Answer(end=End.EXPIRED)
         finally:
+            if future.done() and not future.cancelled():  # also when what ended it cancels us, too
+                answer = future.result()
             del self._open[name]
             self._ends[name] = answer.end
             if len(self._ends) > _KEPT_ENDS:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.log import get_logger
 from bot.messages import Address, OutboundMessage
-from bot.toolkit.context import RequestContext
 from bot.toolkit.mcp.asks import AskRefused, ElicitAsk, ElicitReply, SampleAsk
 from bot.toolkit.mcp.elicitation import Elicitor
 from bot.toolkit.mcp.offers import Json
 from bot.toolkit.mcp.questions import End, Questions
 from bot.toolkit.mcp.waiting_calls import PublishInbound, WaitingCalls
+
+if TYPE_CHECKING:  # it leads back here, by way of the room
+    from bot.toolkit.context import RequestContext
 
 ANSWER_LIMIT_S = 15 * 60.0
 """How long a question waits; then the server gets "cancel"."""
@@ -23,7 +26,7 @@ ANSWER_LIMIT_S = 15 * 60.0
 _MAX_SAMPLES = 10
 """Model calls for the sake of one call: more is a circle, or somebody's way to a free model."""
 
-Sampler = Callable[[RequestContext, SampleAsk], Awaitable[Json]]
+Sampler = Callable[["RequestContext", SampleAsk], Awaitable[Json]]
 """Asks the model of a turn; returns a CreateMessageResult. Raises `AskRefused`."""
 
 _log = get_logger(__name__)
@@ -33,8 +36,8 @@ class ServerAsks:
     """Implements `asks.Elicit` and `asks.Sample` as methods."""
 
     def __init__(self, folder: Path, *, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
-        self._questions = Questions(limit_s=answer_limit_s)
-        self.calls = WaitingCalls(folder, self._questions)
+        self.questions = Questions(limit_s=answer_limit_s)
+        self.calls = WaitingCalls(folder, self.questions)
         self._inbound: PublishInbound | None = None
         self._elicitor: Elicitor | None = None
         self._sampler: Sampler | None = None
@@ -48,7 +51,7 @@ class ServerAsks:
     ) -> None:
         """Give it the bus and the model; before `start`."""
         self._inbound = inbound
-        self._elicitor = Elicitor(self.calls, self._questions, outbound)
+        self._elicitor = Elicitor(self.calls, self.questions, outbound)
         self._sampler = sampler
 
     async def start(self) -> None:
@@ -88,7 +91,7 @@ class ServerAsks:
         Raises:
             NotUnderstood: the text does not fit the question, which stays open.
         """
-        return self._questions.answer(name or self._questions.only_one(request), text, request)
+        return self.questions.answer(name or self.questions.only_one(request), text, request)
 
     def stop(self, address: Address) -> int:
         """See `WaitingCalls.stop`."""

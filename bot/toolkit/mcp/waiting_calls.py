@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,11 +22,13 @@ from bot.log import get_logger
 from bot.messages import Address, ChatType, InboundMessage, Origin, new_id
 from bot.security.untrusted import end_marks
 from bot.toolkit.base import ToolResult
-from bot.toolkit.context import RequestContext
 from bot.toolkit.mcp.asks import LimitHolder, current_holder, hold_limit
 from bot.toolkit.mcp.private_file import write_private
 from bot.toolkit.mcp.questions import End, Questions
 from bot.toolkit.results import failure_text
+
+if TYPE_CHECKING:  # it leads back here, by way of the room
+    from bot.toolkit.context import RequestContext
 
 ACCOUNT = "mcp"
 """Of the messages that tell a waiting call's outcome; with the call's reference it makes their identity."""
@@ -138,7 +140,7 @@ class WaitingCalls:
         try:
             result = await make()
         except asyncio.CancelledError:
-            self._questions.withdraw(call, End.STOPPED if call.stopped else End.LOST)
+            self._questions.withdraw(call, End.LOST)
             if call.is_detached and call.stopped:
                 await asyncio.shield(self._forget(call))  # who stopped it knows
             call.outcome.cancel()
@@ -176,6 +178,7 @@ class WaitingCalls:
         for call in self._in_flight:
             if call.is_detached and not call.stopped and call.request.address == address and call.task is not None:
                 call.stopped = True
+                self._questions.withdraw(call, End.STOPPED)
                 call.task.cancel()
                 stopped += 1
         return stopped
