@@ -32,6 +32,8 @@ app = typer.Typer(
 )
 jobs_app = typer.Typer(help="Reminders and tasks of all chats.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(jobs_app, name="jobs")
+mcp_app = typer.Typer(help="MCP servers.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(mcp_app, name="mcp")
 
 ConfigOption = Annotated[
     Path | None,
@@ -254,6 +256,43 @@ def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None)
     from bot.reports import print_change  # as in `status`
 
     print_change("fired", _run(_ask(_load(config, secrets=False), "jobs.run", id=job_id)), as_json=json)
+
+
+@mcp_app.command("list")
+def mcp_list(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the servers of [mcp.*] and how they stand."""
+    from bot.mcp_cli import list_servers, print_servers  # as in `status`
+
+    print_servers(_run(list_servers(_load(config, secrets=False))), as_json=json)
+
+
+@mcp_app.command("test")
+def mcp_test(name: str, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Connect to a server now and show what it offers; exit code 1 if it cannot be reached."""
+    from bot.mcp_cli import print_offer, test_server  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(test_server(settings, name)), as_json=json)
+
+
+@mcp_app.command("login")
+def mcp_login(name: str, config: ConfigOption = None) -> None:
+    """Log in at a server with auth = "oauth", in a browser here or elsewhere."""
+    from bot.mcp_cli import log_in, print_offer  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(log_in(settings, name)), as_json=False)
+
+
+@mcp_app.command("logout")
+def mcp_logout(name: str, config: ConfigOption = None) -> None:
+    """Forget the login at a server."""
+    from bot.mcp_cli import log_out  # as in `status`
+
+    was_there = _run(log_out(_load(config, secrets=False), name))
+    print(f"the login at {name} is forgotten" if was_there else f"there was no login at {name}")
 
 
 # --- shared

@@ -39,6 +39,8 @@ class ControlDesk:
             "jobs.run": self.run_job,
             "tools": self.list_tools,
             "reload": self.reload,
+            "mcp.list": self.list_servers,
+            "mcp.connect": self.connect_server,
         }
 
     async def status(self, _request: Json) -> Json:
@@ -103,6 +105,17 @@ class ControlDesk:
         """Return all tools by name, with risk, scopes and status."""
         catalogue = self._engine.room.catalogue
         return [] if catalogue is None else [asdict(row) for row in catalogue.listings()]
+
+    async def list_servers(self, _request: Json) -> list[Json]:
+        """Return all MCP servers by name and how they stand."""
+        return [asdict(server) for server in self._engine.room.mcp.statuses()]
+
+    async def connect_server(self, request: Json) -> Json:
+        """Try now to connect to an MCP server, after somebody logged in there; without effect where it is off."""
+        connection = self._engine.room.mcp.connection(str(request["name"]))
+        if connection is not None:
+            connection.poke()
+        return {"name": str(request["name"]), "known": connection is not None}
 
     async def reload(self, _request: Json) -> Json:
         """Follow the configuration file. Raises `ConfigError`: it has problems, and nothing was changed."""

@@ -203,6 +203,9 @@ class StoredLogin(httpx2.Auth):
     async def _refreshed(self, login: Login, answer: httpx2.Response) -> Login:
         """Take the answer to a refresh request; returns the login that goes on."""
         if answer.status_code in _REFUSALS:
+            await asyncio.to_thread(self._look)
+            if self._login is not None and self._login.tokens.access_token != login.tokens.access_token:
+                return self._login  # another process was faster, and refresh tokens work once
             _log.warning("login at an mcp server is over", server=self._server, status=answer.status_code)
             raise LoginNeeded(self._server, "the login is over: its tokens are not refreshed any more")
         try:
