@@ -35,6 +35,7 @@ PERSON_LIMIT_S = 10 * 60.0
 """How long the person may take; codes end after ten minutes at most (RFC 6749, section 4.1.2)."""
 
 _WORK_LIMIT_S = 60.0  # for all that is not waiting for the person
+_CLOSE_S = 1.0
 _PATH = "/callback"
 _PAGE = "<!doctype html><title>dutiful</title><p>{words}</p>"
 
@@ -132,6 +133,7 @@ async def log_in(
     say: Say,
     pasted: Pasted,
     resolver: Resolver | None = None,
+    person_limit_s: float = PERSON_LIMIT_S,
 ) -> Offer:
     """Log in at a server and return what it offers; the login is in the data directory then.
 
@@ -152,7 +154,7 @@ async def log_in(
             )
 
         async def come_back() -> AuthorizationCodeResult:
-            return await _first_answer(answers, pasted, say)
+            return await _first_answer(answers, pasted, say, person_limit_s)
 
         provider = storage.provider = OAuthClientProvider(
             section.url,
@@ -174,24 +176,24 @@ async def log_in(
             resolver=resolver or SystemResolver(),
             oauth=lambda: provider,
         )
-        offer = await _connected(spec)
+        offer = await _connected(spec, person_limit_s + _WORK_LIMIT_S)
     if not storage.is_done:
         raise LoginFailed(f"the server {server} asked for no login; nothing was kept")
     return offer
 
 
-async def _connected(spec: SessionSpec) -> Offer:
+async def _connected(spec: SessionSpec, limit_s: float) -> Offer:
     """Connect, which brings about the login, and return what the server offers."""
     try:
-        async with asyncio.timeout(PERSON_LIMIT_S + _WORK_LIMIT_S), open_session(spec, Signals()) as session:
+        async with asyncio.timeout(limit_s), open_session(spec, Signals()) as session:
             return await session.list_all()
     except TimeoutError:
-        raise LoginFailed(f"no login within {PERSON_LIMIT_S / 60:g} minutes; nothing was kept") from None
+        raise LoginFailed(f"no login within {limit_s:g} s") from None
     except (SessionFailed, CallFailed) as exc:
         raise LoginFailed(f"the login did not come about: {exc}") from None
 
 
-async def _first_answer(answers: _Answers, pasted: Pasted, say: Say) -> AuthorizationCodeResult:
+async def _first_answer(answers: _Answers, pasted: Pasted, say: Say, limit_s: float) -> AuthorizationCodeResult:
     """Wait for the redirect, or for its address to be pasted."""
 
     async def read() -> None:
@@ -201,10 +203,10 @@ async def _first_answer(answers: _Answers, pasted: Pasted, say: Say) -> Authoriz
 
     reading = asyncio.create_task(read(), name="pasted addresses")
     try:
-        async with asyncio.timeout(PERSON_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             return await answers.result()
     except TimeoutError:
-        raise OAuthFlowError(f"no answer within {PERSON_LIMIT_S / 60:g} minutes") from None
+        raise OAuthFlowError(f"no answer within {limit_s:g} s") from None
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -220,10 +222,10 @@ async def _listening(answers: _Answers) -> AsyncIterator[str]:
         body = _PAGE.format(words=words)
         return web.Response(text=body, content_type="text/html", status=200 if taken else 400)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None))
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=_CLOSE_S)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         port = runner.addresses[0][1]
         yield f"http://127.0.0.1:{port}{_PATH}"
