@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 from mcp import MCPError
@@ -120,17 +121,27 @@ async def test_one_invalid_tool_spoils_the_list_for_a_strict_client(way: str, tm
             await client.list_tools()
 
 
-async def test_a_restarted_http_server_has_the_same_port_and_no_session(tmp_path: Path) -> None:
-    async with McpServer(Script(versions=[HANDSHAKE])) as server:
-        port = server.port
-        async with client_of(server, "http"):
-            assert len(server.sessions) == 1
-        await server.go_down()
-        await server.come_up()
-        assert (server.port, server.sessions) == (port, {})
+@pytest.mark.parametrize("loss", ["fault", "restart"])
+async def test_a_session_that_is_gone_stays_gone(loss: str) -> None:
+    """Case C074: 404 for the old session, on the same port."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with McpServer(Script(versions=[HANDSHAKE])) as server, aiohttp.ClientSession(headers=headers) as http:
 
+        async def post(method: str, **session: str) -> aiohttp.ClientResponse:
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+            async with http.post(server.url, json=message, headers=session) as answer:
+                return answer
 
-# -- processes
+        session = {"Mcp-Session-Id": (await post("initialize")).headers["Mcp-Session-Id"]}
+        assert (await post("tools/list", **session)).status == 200
+        if loss == "fault":
+            server.script.faults.append(Fault(kind=Kind.SESSION_GONE, method="ping", times=1))
+            assert (await post("ping", **session)).status == 404
+        else:
+            await server.go_down()
+            await server.come_up()
+        assert (await post("tools/list", **session)).status == 404
+        assert (await post("initialize")).status == 200
 
 
 async def test_noise_on_stdout_and_stderr_does_not_stop_a_client(tmp_path: Path) -> None:
