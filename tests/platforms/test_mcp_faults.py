@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import aiohttp
-import psutil
 import pytest
 from mcp import MCPError
 
@@ -31,20 +30,25 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def test_a_server_that_dies_after_its_work_has_done_it_once(way: str, tmp_path: Path) -> None:
-    """Case C075: the client gets an error, the ticket exists; the server is back and works."""
+@pytest.mark.parametrize(("kind", "tickets"), [(Kind.DIE_BEFORE, 0), (Kind.DIE_AFTER, 1)])
+async def test_a_server_that_dies_at_a_call_has_done_it_or_not_and_comes_back(
+    kind: Kind, tickets: int, way: str, tmp_path: Path
+) -> None:
+    """Case C075: the client gets an error whether the ticket exists or not."""
     script = mcp_scripts.workshop()
-    script.faults = [Fault(kind=Kind.DIE_AFTER, name="create_ticket", times=1)]
+    script.faults = [Fault(kind=kind, name="create_ticket", times=1)]
     async with running(way, tmp_path, script) as server:
         with pytest.raises((MCPError, ExceptionGroup, TimeoutError)):
             async with client_of(server, way) as client:
                 await client.call_tool("create_ticket", {"title": "leak"}, read_timeout_seconds=1)
-        assert await server.wait_for(lambda: server.record.performed("create_ticket")) == 1
+        assert await server.wait_for(lambda: server.record.calls("create_ticket"))
         if isinstance(server, McpServer):
             await server.wait_for(lambda: server.crashed)
             await server.come_up()
+        assert server.record.performed("create_ticket") == tickets
         async with client_of(server, way) as client:
-            assert first_text(await client.call_tool("create_ticket", {"title": "x"})) == "Ticket 2 is open."
+            answer = first_text(await client.call_tool("create_ticket", {"title": "x"}))
+            assert answer == f"Ticket {tickets + 1} is open."
 
 
 @pytest.mark.parametrize("kind", [Kind.HANG, Kind.ERROR, Kind.GARBAGE, Kind.INVALID_JSON, Kind.NOT_A_RESULT])
@@ -188,11 +192,9 @@ async def test_a_stubborn_process_outlives_sigterm_and_its_pipe(tmp_path: Path) 
         process.stdin.close()
         await server.wait_for(lambda: server.record.of("ended"))
         assert process.returncode is None
-        assert all(psutil.pid_exists(pid) for pid in server.grandchildren)
-        process.kill()
-        for pid in server.grandchildren:
-            psutil.Process(pid).kill()
-        await process.communicate()
+        assert server.alive() == [*server.pids, *server.grandchildren]
+    assert not server.alive()
+    await process.communicate()
 
 
 async def test_the_log_tells_all_runs_without_a_test_listening(tmp_path: Path) -> None:
