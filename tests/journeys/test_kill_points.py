@@ -236,8 +236,9 @@ async def test_a_message_that_kills_the_process_each_time_is_buried_and_everyone
     assert "3 attempts" in notice
     assert "poison" in notice
     assert answer == "and now?"
-    assert telegram.texts(BEN) == ["hello"]
     status = await service.status()
+    # Ben's answer may be on its way when the process dies: then it is sent once more, and counted.
+    assert telegram.texts(BEN) == ["hello"] * (1 + status["uncertain_sends"])
     assert [letter["text"] for letter in status["dead_letters"]] == ["poison"]
     assert service.running
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import sys
@@ -12,13 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import psutil
+
 from tests.platforms.loopback import HOST, Bell
 from tests.platforms.mcp_record import Record, read_log
 from tests.platforms.mcp_script import Script, dump
+from tests.platforms.mcp_stdio import SLEEPER, STUBBORN_SLEEPER
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.platforms.mcp_stdio"
+OUR_WORDS = {PROGRAM, SLEEPER, STUBBORN_SLEEPER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +44,7 @@ class StdioFiles:
     def args(self) -> list[str]:
         """Its arguments."""
         control = [] if self.control_port is None else ["--control", str(self.control_port)]
-        return ["-m", "tests.platforms.mcp_stdio", str(self.script_file), "--log", str(self.log_file), *control]
+        return ["-m", PROGRAM, str(self.script_file), "--log", str(self.log_file), *control]
 
     @property
     def env(self) -> dict[str, str]:
@@ -62,7 +68,8 @@ def write_stdio(folder: Path, script: Script, *, control_port: int | None = None
 class StdioServer:
     """A scripted server over stdio that a test follows and steers while clients start it, once or again and again.
 
-    Change `script` as you like, then `apply`: running processes and later ones behave by it.
+    Change `script` as you like, then `apply`: running processes and later ones behave by it. Processes that are still
+    there when the `async with` block ends are ended, their grandchildren too.
     """
 
     patience_s = 10.0
@@ -93,6 +100,10 @@ class StdioServer:
     def grandchildren(self) -> list[int]:
         """The processes that those started."""
         return [entry["pid"] for entry in self.record.of("grandchild")]
+
+    def alive(self) -> list[int]:
+        """Return which of its processes and grandchildren still run; zombies do not."""
+        return [pid for pid in [*self.pids, *self.grandchildren] if _is_ours(pid)]
 
     async def wait_for(self, predicate: Callable[[], T], *, timeout_s: float | None = None) -> T:
         """Return the predicate's first true value, looking again after each event.
@@ -167,4 +178,20 @@ class StdioServer:
         self._server.close()
         for writer in list(self._writers):
             writer.transport.abort()
-        await self.bell.wait_for(lambda: not self.running, timeout_s=self.patience_s)
+        for pid in self.alive():
+            if pid in self.grandchildren:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    psutil.Process(pid).kill()
+        async with asyncio.timeout(self.patience_s):
+            while self.running or self.alive():
+                await asyncio.sleep(0.02)
+
+
+def _is_ours(pid: int) -> bool:
+    """Say whether the process of this number runs and is one of ours, and not another's that got the number."""
+    try:
+        process = psutil.Process(pid)
+        words = process.cmdline()
+        return process.status() != psutil.STATUS_ZOMBIE and any(word in OUR_WORDS for word in words)
+    except psutil.NoSuchProcess:
+        return False

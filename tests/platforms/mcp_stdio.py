@@ -26,7 +26,8 @@ from tests.platforms.mcp_record import Record, read_log
 from tests.platforms.mcp_script import Fault, Json, Kind, ProcessFaults, Script, load
 
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
-SLEEPER = "import time; time.sleep(600)"
+LEFTOVER_LIFE_S = 600  # what is left behind on purpose, and forgotten by a failed test, ends by itself
+SLEEPER = f"import time; time.sleep({LEFTOVER_LIFE_S})"
 STUBBORN_SLEEPER = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPER}"
 
 
@@ -89,7 +90,7 @@ class Server:
             self.engine.own(self._take(line), "message")
         if self.script.process.ignore_stdin_end:
             self.record.add("ended", reason="stdin, ignored", pid=os.getpid())
-            await asyncio.Event().wait()
+            await asyncio.sleep(LEFTOVER_LIFE_S)
         await self._end("stdin", 0)
 
     async def _end(self, reason: str, code: int) -> None:
@@ -150,6 +151,7 @@ class Server:
                 case "exit":
                     await self._end("order", order["code"])
             self.record.add("obeyed", order=order["number"])
+        os._exit(3)  # the test is over, however it ended
 
     def _apply(self, script: Script) -> None:
         recall(script, self.record)

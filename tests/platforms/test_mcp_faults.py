@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-import psutil
+import aiohttp
 import pytest
 from mcp import MCPError
 
@@ -30,20 +30,25 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def test_a_server_that_dies_after_its_work_has_done_it_once(way: str, tmp_path: Path) -> None:
-    """Case C075: the client gets an error, the ticket exists; the server is back and works."""
+@pytest.mark.parametrize(("kind", "tickets"), [(Kind.DIE_BEFORE, 0), (Kind.DIE_AFTER, 1)])
+async def test_a_server_that_dies_at_a_call_has_done_it_or_not_and_comes_back(
+    kind: Kind, tickets: int, way: str, tmp_path: Path
+) -> None:
+    """Case C075: the client gets an error whether the ticket exists or not."""
     script = mcp_scripts.workshop()
-    script.faults = [Fault(kind=Kind.DIE_AFTER, name="create_ticket", times=1)]
+    script.faults = [Fault(kind=kind, name="create_ticket", times=1)]
     async with running(way, tmp_path, script) as server:
         with pytest.raises((MCPError, ExceptionGroup, TimeoutError)):
             async with client_of(server, way) as client:
                 await client.call_tool("create_ticket", {"title": "leak"}, read_timeout_seconds=1)
-        assert await server.wait_for(lambda: server.record.performed("create_ticket")) == 1
+        assert await server.wait_for(lambda: server.record.calls("create_ticket"))
         if isinstance(server, McpServer):
             await server.wait_for(lambda: server.crashed)
             await server.come_up()
+        assert server.record.performed("create_ticket") == tickets
         async with client_of(server, way) as client:
-            assert first_text(await client.call_tool("create_ticket", {"title": "x"})) == "Ticket 2 is open."
+            answer = first_text(await client.call_tool("create_ticket", {"title": "x"}))
+            assert answer == f"Ticket {tickets + 1} is open."
 
 
 @pytest.mark.parametrize("kind", [Kind.HANG, Kind.ERROR, Kind.GARBAGE, Kind.INVALID_JSON, Kind.NOT_A_RESULT])
@@ -120,17 +125,27 @@ async def test_one_invalid_tool_spoils_the_list_for_a_strict_client(way: str, tm
             await client.list_tools()
 
 
-async def test_a_restarted_http_server_has_the_same_port_and_no_session(tmp_path: Path) -> None:
-    async with McpServer(Script(versions=[HANDSHAKE])) as server:
-        port = server.port
-        async with client_of(server, "http"):
-            assert len(server.sessions) == 1
-        await server.go_down()
-        await server.come_up()
-        assert (server.port, server.sessions) == (port, {})
+@pytest.mark.parametrize("loss", ["fault", "restart"])
+async def test_a_session_that_is_gone_stays_gone(loss: str) -> None:
+    """Case C074: 404 for the old session, on the same port."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with McpServer(Script(versions=[HANDSHAKE])) as server, aiohttp.ClientSession(headers=headers) as http:
 
+        async def post(method: str, **session: str) -> aiohttp.ClientResponse:
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+            async with http.post(server.url, json=message, headers=session) as answer:
+                return answer
 
-# -- processes
+        session = {"Mcp-Session-Id": (await post("initialize")).headers["Mcp-Session-Id"]}
+        assert (await post("tools/list", **session)).status == 200
+        if loss == "fault":
+            server.script.faults.append(Fault(kind=Kind.SESSION_GONE, method="ping", times=1))
+            assert (await post("ping", **session)).status == 404
+        else:
+            await server.go_down()
+            await server.come_up()
+        assert (await post("tools/list", **session)).status == 404
+        assert (await post("initialize")).status == 200
 
 
 async def test_noise_on_stdout_and_stderr_does_not_stop_a_client(tmp_path: Path) -> None:
@@ -177,11 +192,9 @@ async def test_a_stubborn_process_outlives_sigterm_and_its_pipe(tmp_path: Path) 
         process.stdin.close()
         await server.wait_for(lambda: server.record.of("ended"))
         assert process.returncode is None
-        assert all(psutil.pid_exists(pid) for pid in server.grandchildren)
-        process.kill()
-        for pid in server.grandchildren:
-            psutil.Process(pid).kill()
-        await process.communicate()
+        assert server.alive() == [*server.pids, *server.grandchildren]
+    assert not server.alive()
+    await process.communicate()
 
 
 async def test_the_log_tells_all_runs_without_a_test_listening(tmp_path: Path) -> None:

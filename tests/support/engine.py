@@ -129,7 +129,7 @@ class Setup:
             data_dir=self.folder, workspace=self.folder / "workspace", timezone=self.zone, language=self.language
         )
         sections |= {"jobs": self.jobs, "limits": self.limits, "sessions": self.sessions, **self.sections}
-        return Config(**sections, tools=self.tools_config, channels={}, plugins={}, path=None, unread={})
+        return Config(**sections, tools=self.tools_config, mcp={}, channels={}, plugins={}, path=None, unread={})
 
 
 class Rig:
