@@ -357,11 +357,12 @@ def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> Dutif
     root = _root(error)
     if isinstance(root, SessionFailed | CallFailed):
         return root
+    if isinstance(root, OAuthFlowError):  # says more than the status that led to it
+        return SessionFailed(_in_words(root), wants_login=True)
     status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
-    wants_login = status in _LOGIN_STATUSES or isinstance(root, OAuthFlowError)
     if status:
-        return SessionFailed(f"the server answers with HTTP {status}", wants_login=wants_login)
-    return SessionFailed(signals.why or _in_words(root), wants_login=wants_login)
+        return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
+    return SessionFailed(signals.why or _in_words(root))
 
 
 def _root(error: BaseException) -> BaseException:

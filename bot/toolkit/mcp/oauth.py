@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from bot.config import McpSection
 from bot.log import get_logger
 from bot.toolkit.mcp.private_file import write_private
+from bot.toolkit.mcp.session import current_mark
 
 EARLY_S = 30.0
 """How long before its end an access token is refreshed: the call it is for takes its time, and clocks differ."""
@@ -207,6 +208,8 @@ class StoredLogin(httpx2.Auth):
             if self._login is not None and self._login.tokens.access_token != login.tokens.access_token:
                 return self._login  # another process was faster, and refresh tokens work once
             _log.warning("login at an mcp server is over", server=self._server, status=answer.status_code)
+            if (mark := current_mark.get()) is not None:
+                mark.is_unsent = True  # without a good token the server did not look at the request
             raise LoginNeeded(self._server, "the login is over: its tokens are not refreshed any more")
         try:
             tokens = OAuthToken.model_validate_json(answer.content)
