@@ -11,9 +11,11 @@ A part of the SDK, and therefore imported only where a server with OAuth is conf
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -34,6 +36,7 @@ from bot.toolkit.mcp.session import current_mark
 EARLY_S = 30.0
 """How long before its end an access token is refreshed: the call it is for takes its time, and clocks differ."""
 
+_LOCK_LIMIT_S, _LOCK_PAUSE_S = 30.0, 0.05
 _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _log = get_logger(__name__)
 
@@ -78,7 +81,7 @@ def end_of(tokens: OAuthToken, now: float) -> float | None:
 
 
 class LoginFile:
-    """The file of one server's login. Its methods block."""
+    """The file of one server's login. Its methods block, but for `exclusive`."""
 
     def __init__(self, data_dir: Path, server: str) -> None:
         self.path = data_dir / "mcp" / f"{server}.oauth.json"
@@ -119,6 +122,25 @@ class LoginFile:
             return False
         self.save(login)
         return True
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Keep other processes from refreshing; waits for them up to a limit, after which it goes on all the same.
+
+        A refresh token often works once: two that use it side by side lose the login.
+        """
+        path = self.path.with_suffix(".lock")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            for _ in range(round(_LOCK_LIMIT_S / _LOCK_PAUSE_S)):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_LOCK_PAUSE_S)
+            yield
+        finally:
+            os.close(descriptor)  # and the lock with it
 
     def forget(self) -> bool:
         """Remove the login; returns whether there was one."""
@@ -163,7 +185,7 @@ class StoredLogin(httpx2.Auth):
             response = yield request
             if response.status_code != HTTPStatus.UNAUTHORIZED or not used.tokens.refresh_token:
                 return
-        async with self._refreshing:
+        async with self._refreshing, self._file.exclusive():
             await asyncio.to_thread(self._look)
             login = self._current()
             if login.tokens.access_token == used.tokens.access_token:  # nobody else has refreshed it meanwhile
@@ -204,9 +226,6 @@ class StoredLogin(httpx2.Auth):
     async def _refreshed(self, login: Login, answer: httpx2.Response) -> Login:
         """Take the answer to a refresh request; returns the login that goes on."""
         if answer.status_code in _REFUSALS:
-            await asyncio.to_thread(self._look)
-            if self._login is not None and self._login.tokens.access_token != login.tokens.access_token:
-                return self._login  # another process was faster, and refresh tokens work once
             _log.warning("login at an mcp server is over", server=self._server, status=answer.status_code)
             if (mark := current_mark.get()) is not None:
                 mark.is_unsent = True  # without a good token the server did not look at the request
