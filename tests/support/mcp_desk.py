@@ -12,12 +12,9 @@ from bot.interfaces import ModelReply, ModelRequest
 from bot.messages import OutboundKind, OutboundMessage
 from bot.toolkit.mcp.server_calls import ServerState
 from tests.platforms.mcp_script import Ask, Script, Tool
-from tests.platforms.mcp_server import McpServer
 from tests.platforms.mcp_stage import StdioServer
 from tests.platforms.mcp_ways import Running, running
 from tests.support.engine import AnsweringProvider, Rig, calls, last_user, rig, said, tool_texts
-
-READY_S = 20.0  # importing the SDK alone takes over a second, of a machine at rest
 
 
 class Clerk:
@@ -64,8 +61,8 @@ async def desk(
     """Have an engine running whose server "desk" is connected."""
     keys = options.pop("keys", {})
     async with running(way, folder, Script(name="desk", tools=list(tools))) as server:
-        sections = {"mcp": {"desk": section_of(server, way, **keys)}}
-        async with rig(folder / "bot", clerk.provider, sections=sections, **options) as engine:
+        servers = {"desk": section_of(server, way, **keys)}
+        async with rig(folder / "bot", clerk.provider, servers=servers, **options) as engine:
             await ready(engine)
             yield engine, server
 
@@ -112,6 +109,3 @@ def answers_of(server: Running) -> list[Any]:
     for entry in record.received("tools/call"):
         found += list((entry["params"].get("inputResponses") or {}).values())
     return found
-
-
-__all__ = ["Clerk", "McpServer", "answers_of", "asking", "data_of", "desk", "name_of", "question", "ready"]
