@@ -81,6 +81,7 @@ async def test_server(settings: Config, name: str) -> Offer:
     data_dir = settings.bot.data_dir
     workspace = settings.bot.workspace
     manager = McpManager({name: section}, workspace=workspace, data_dir=data_dir, oauth_of=LateLogins(data_dir))
+    workspace.mkdir(parents=True, exist_ok=True, mode=0o700)  # where programs start, as `run` makes it
     try:
         await manager.start()
         connection = manager.connection(name)
