@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 
 from bot.agent.commands import CommandResult, Handler
-from bot.messages import Role
+from bot.messages import ChatType, Role
 from bot.records import Turn
 from bot.security.untrusted import on_one_line
 from bot.texts import say
@@ -30,7 +30,8 @@ class McpCommands:
     async def _mcp(self, _turn: Turn, request: RequestContext, _arguments: str) -> CommandResult:
         language = request.language
         # Problems tell of machines and addresses; they are for those who run them.
-        lines = [_line(status, language, in_full=request.role is Role.OWNER) for status in self._statuses()]
+        in_full = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
+        lines = [_line(status, language, in_full=in_full) for status in self._statuses()]
         if not lines:
             return CommandResult(text=say(language, "mcp.none"))
         return CommandResult(text=say(language, "mcp.list", servers="\n".join(lines)))

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.platforms import mcp_scripts
 from tests.platforms.bot_api import BotApi
 from tests.platforms.bot_api_objects import Call
@@ -106,28 +108,25 @@ async def test_a_server_asks_with_buttons_and_by_reply_and_the_person_hears_what
         assert "Traceback" not in service.log_text()
 
 
+@pytest.mark.parametrize("end", ["kill", "stop"])
 async def test_a_question_does_not_outlive_the_process_and_that_is_said(
-    telegram: BotApi, model: OpenAIApi, service: Service, tmp_path: Path
+    end: str, telegram: BotApi, model: OpenAIApi, service: Service, tmp_path: Path
 ) -> None:
-    for end in (service.kill, service.stop):
-        books(model)
-        async with StdioServer(tmp_path, desk(SURE)) as server:
-            over_stdio(service, server)
-            await service.start()
-            await ready(service)
-            seen = len([call for call in telegram.sent if call.text.startswith("ask-")])
-            waits = telegram.texts(ADA).count("It waits for you.") if ADA in telegram.world.chats else 0
-            told = telegram.texts(ADA).count("Outcome: unknown") if waits else 0
-            telegram.user_says(ADA, "book it")
-            asked = await question(telegram, seen + 1)
-            await telegram.wait_for(lambda waits=waits: telegram.texts(ADA).count("It waits for you.") > waits)
-            await end()
-            await service.start()
-            await telegram.wait_for(lambda told=told: telegram.texts(ADA).count("Outcome: unknown") > told)
-            press(telegram, asked, "Yes")
-            await telegram.wait_for(lambda: "no such open question" in telegram.texts(ADA)[-1])
-            assert not server.record.of("performed")
-            await service.kill()
+    books(model)
+    async with StdioServer(tmp_path, desk(SURE)) as server:
+        over_stdio(service, server)
+        await service.start()
+        await ready(service)
+        telegram.user_says(ADA, "book it")
+        asked = await question(telegram)
+        await telegram.wait_for(lambda: "It waits for you." in telegram.texts(ADA))
+        await (service.kill() if end == "kill" else service.stop())
+        await service.start()
+        await telegram.wait_for(lambda: "Outcome: unknown" in telegram.texts(ADA))
+        press(telegram, asked, "Yes")
+        await telegram.wait_for(lambda: "no such open question" in telegram.texts(ADA)[-1])
+        assert telegram.texts(ADA).count("Outcome: unknown") == 1
+        assert not server.record.of("performed")
 
 
 async def _heard(stream: asyncio.StreamReader, until: Callable[[str], object]) -> str:

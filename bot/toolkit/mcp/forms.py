@@ -36,10 +36,24 @@ class FormRefused(DutifulError):
     """A form that cannot be asked. The text says why, for the server and the model."""
 
 
-class Misfit(DutifulError):
-    """An answer that does not fit its field. `reason` is a text key below `mcp.misfit`, or the schema's own words."""
+class Reason(StrEnum):
+    """Why an answer does not fit; also text keys below `mcp.misfit`."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    YES_NO = "yes_no"  # neither
+    NUMBER = "number"  # none
+    INTEGER = "integer"  # not a whole one
+    CHOICE = "choice"  # none of them
+    EMAIL = "email"  # not of that format, as the next three
+    URI = "uri"
+    DATE = "date"
+    DATE_TIME = "date-time"
+    SCHEMA = "schema"  # the schema forbids the value
+
+
+class Misfit(DutifulError):
+    """An answer that does not fit its field. `detail` are the schema's own words."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(detail or reason)
         self.reason = reason
         self.detail = detail
@@ -107,7 +121,7 @@ class Field:
         if self.kind is Kind.TEXT:
             _check_format(self.schema.get("format"), value)
         if errors := _compiled(self.schema).errors(value, self.title):
-            raise Misfit("schema", "; ".join(errors))
+            raise Misfit(Reason.SCHEMA, "; ".join(errors))
         return value
 
     def _meant(self, text: str) -> Any:
@@ -138,7 +152,7 @@ class Field:
                 return self.choices[names.index(word)].value
         if by_number is not None and 1 <= int(by_number[1]) <= len(self.choices):
             return self.choices[int(by_number[1]) - 1].value
-        raise Misfit("choice")
+        raise Misfit(Reason.CHOICE)
 
     def _several(self, text: str) -> list[str]:
         try:
@@ -270,7 +284,7 @@ def read_yes_no(text: str) -> bool:
         return True
     if word in _NO:
         return False
-    raise Misfit("yes_no")
+    raise Misfit(Reason.YES_NO)
 
 
 def _number(text: str, *, whole: bool) -> int | float:
@@ -281,20 +295,20 @@ def _number(text: str, *, whole: bool) -> int | float:
     try:
         value = float(plain)
     except ValueError:
-        raise Misfit("number") from None
+        raise Misfit(Reason.NUMBER) from None
     if not math.isfinite(value):
-        raise Misfit("number")
+        raise Misfit(Reason.NUMBER)
     if not whole:
         return value if not value.is_integer() or "." in plain else int(value)
     if not value.is_integer():
-        raise Misfit("integer")
+        raise Misfit(Reason.INTEGER)
     try:
         return int(plain)  # not by way of a float, which cannot hold long ones
     except ValueError:
         return int(value)
 
 
-_FORMATS = frozenset({"email", "uri", "date", "date-time"})
+_FORMATS = frozenset({Reason.EMAIL, Reason.URI, Reason.DATE, Reason.DATE_TIME})
 """Those that the protocol names for forms."""
 
 
@@ -304,7 +318,7 @@ def _check_format(wanted: Any, text: str) -> None:
     Raises:
         Misfit: the text has not the form.
     """
-    if wanted in _FORMATS:
+    if isinstance(wanted, str) and wanted in _FORMATS:
         validator = jsonschema_rs.validator_for({"format": wanted}, validate_formats=True)
         if not validator.is_valid(text):
-            raise Misfit(str(wanted))
+            raise Misfit(Reason(wanted))

@@ -9,12 +9,13 @@ from typing import Any
 from bot.messages import Button
 from bot.texts import say
 from bot.toolkit.mcp.asks import ElicitAsk
-from bot.toolkit.mcp.forms import Field, Kind, Misfit
+from bot.toolkit.mcp.forms import Field, Kind, Misfit, Reason
 from bot.toolkit.mcp.questions import DECLINE, DEFAULT, Wording
 
 MAX_BUTTON_CHOICES = 8
 """More choices are listed with numbers instead."""
 
+_HOW = {Kind.CHOICE: "mcp.ask.how.choice", Kind.CHOICES: "mcp.ask.how.choices"}
 _MESSAGE_CHARS = 1_500
 _ABOUT_CHARS = 400
 _TITLE_CHARS = 80
@@ -75,7 +76,7 @@ class QuestionWords:
 
 def misfit_words(misfit: Misfit, language: str) -> str:
     """Return why an answer does not fit, for the person who gave it."""
-    if misfit.reason != "schema":
+    if misfit.reason is not Reason.SCHEMA:
         return say(language, f"mcp.misfit.{misfit.reason}")
     return say(language, "mcp.misfit.schema", what=plain_line(misfit.detail, _ABOUT_CHARS))
 
@@ -100,8 +101,8 @@ def _as_data(text: str, limit_chars: int) -> str:
 
 
 def _how(field: Field, name: str, language: str) -> str:
-    key = {Kind.CHOICES: "choices", Kind.CHOICE: "choice"}.get(field.kind, "text")
-    return say(language, "mcp.ask.how.buttons" if _has_buttons(field) else f"mcp.ask.how.{key}", id=name)
+    key = "mcp.ask.how.buttons" if _has_buttons(field) else _HOW.get(field.kind, "mcp.ask.how.text")
+    return say(language, key, id=name)
 
 
 def _shown(field: Field, value: Any, language: str) -> str:
