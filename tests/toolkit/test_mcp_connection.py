@@ -32,7 +32,8 @@ async def _restart(server: Running) -> None:
         for pid in server.pids:
             if psutil.pid_exists(pid):
                 os.kill(pid, 9)
-        await server.wait_for(lambda: not server.running)
+        while any(_is_alive(pid) for pid in server.pids):
+            await asyncio.sleep(0.01)
     else:
         await server.go_down()
         await server.come_up()
@@ -100,7 +101,7 @@ async def test_lists_that_were_not_announced_are_not_asked_for(way: str, tmp_pat
     script.offers = ["tools"]
     async with running(way, tmp_path, script) as server, linked(section_of(server, way), tmp_path) as link:
         await link.ready()
-        asked = {entry["method"] for entry in server.record.of("request")}
+        asked = {entry["method"] for entry in server.record.of("received")}
         assert "tools/list" in asked
         assert asked.isdisjoint({"resources/list", "resources/templates/list", "prompts/list"})
 
@@ -111,12 +112,10 @@ async def test_a_changed_list_is_read_again(way: str, tmp_path: Path) -> None:
         linked(section_of(server, way), tmp_path) as link,
     ):
         await link.ready()
-        if way == "stdio-2026" or way == "http-2026":
-            await server.wait_for(
-                lambda: [entry for entry in server.record.of("request") if entry["method"] == "subscriptions/listen"]
-            )
+        if way.endswith("2026"):
+            await server.wait_for(lambda: server.record.received("subscriptions/listen"))
         if way == "http-2025":
-            await server.wait_for(lambda: [entry for entry in server.record.of("request") if entry["method"] == "GET"])
+            await server.wait_for(lambda: server.record.received("GET"))
         server.script.tools.append(mcp_scripts.echo_tool("later"))
         await server.apply()
         await server.changed("tools")
@@ -182,7 +181,7 @@ async def test_a_cancelled_call_ends_at_once_and_is_cancelled_on_the_server(way:
     async with running(way, tmp_path, script) as server, linked(section_of(server, way), tmp_path) as link:
         await link.ready()
         call = asyncio.create_task(link.ticket("leak"))
-        await server.wait_for(lambda: [e for e in server.record.of("request") if e["method"] == "tools/call"])
+        await server.wait_for(lambda: server.record.received("tools/call"))
         call.cancel()
         done, _ = await asyncio.wait({call}, timeout=1)
         assert call in done
@@ -378,7 +377,7 @@ async def test_closing_while_it_connects_leaves_no_process(tmp_path: Path) -> No
     script.faults = [Fault(kind=Kind.HANG, method=CONNECT)]
     async with StdioServer(tmp_path, script) as server:
         async with linked(section_of(server, "stdio"), tmp_path) as link:
-            await server.wait_for(lambda: server.record.of("request"))
+            await server.wait_for(lambda: server.record.of("received"))
             await link.connection.close()
             assert link.connection.state is ServerState.OFF
         assert not [pid for pid in server.pids if _is_alive(pid)]
@@ -439,7 +438,7 @@ async def test_no_more_calls_run_at_once_than_allowed(way: str, tmp_path: Path) 
         calls = [asyncio.create_task(link.echo(str(number))) for number in range(5)]
 
         def begun() -> list[Any]:
-            return [entry for entry in server.record.of("request") if entry["method"] == "tools/call"]
+            return server.record.received("tools/call")
 
         await server.wait_for(lambda: len(begun()) == 2)
         await asyncio.sleep(0.1)
@@ -461,7 +460,7 @@ async def test_waiting_for_a_place_counts_against_the_time_limit(tmp_path: Path)
         async with linked(section, tmp_path) as link:
             await link.ready()
             first = asyncio.create_task(link.ticket("x"))
-            await server.wait_for(lambda: [e for e in server.record.of("request") if e["method"] == "tools/call"])
+            await server.wait_for(lambda: server.record.received("tools/call"))
             results = await asyncio.gather(first, link.echo("y"), return_exceptions=True)
     assert all(isinstance(result, McpCallError) for result in results)
     assert "max_concurrency" in str(results[1]) or "within 0.5 s" in str(results[1])
