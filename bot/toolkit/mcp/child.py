@@ -98,6 +98,15 @@ class ServerChild:
         """Set once the process has ended."""
         return self._pipes.exited
 
+    def has_ended(self) -> bool:
+        """Say whether the process has ended, also before the loop has heard of it."""
+        if self.exited.is_set():
+            return True
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:  # somebody has seen to it already
+            return True
+
     def account(self) -> str:
         """Return how it ended and its last words, in one sentence."""
         code = self._process.returncode

@@ -193,6 +193,7 @@ class McpSession:
         self._name = spec.name
         self._signals = signals
         self._client = client
+        self._is_http = spec.section.url is not None
 
     @property
     def signals(self) -> Signals:
@@ -323,7 +324,8 @@ class McpSession:
             return CallFailed(signals.why or "the connection is lost", Fate.UNSENT, is_over=True)
         if error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST):
             why = signals.why or f"the connection is lost ({error.message})"
-            return CallFailed(why, Fate.UNKNOWN, is_over=signals.over.is_set() or error.message == _LOST[0])
+            fate = Fate.UNKNOWN if mark.is_tried or not self._is_http else Fate.UNSENT
+            return CallFailed(why, fate, is_over=signals.over.is_set() or error.message == _LOST[0])
         words = on_one_line(error.message)[:_WORDS_CHARS]
         if mark.status:
             is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE

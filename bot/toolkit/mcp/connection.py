@@ -336,8 +336,10 @@ class ServerConnection:
         seen = self._attempts
         while True:
             session = self._session
-            if session is not None and not session.signals.over.is_set():
-                return session
+            if session is not None:
+                session.signals.look()
+                if not session.signals.over.is_set():
+                    return session
             if self._closing.is_set() or self._owner is None or self._owner.done():
                 raise McpCallError(f"The MCP server {self.name} is switched off.")
             if self._state is ServerState.LOGIN:

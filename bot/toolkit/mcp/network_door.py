@@ -56,6 +56,8 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; redirects are the caller's part, and come here again."""
         mark = current_mark.get()
+        if mark is not None:
+            mark.is_tried = True
         try:
             response = await self._send(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -122,7 +124,10 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
 
 
 def _is_session_gone(request: httpx2.Request, response: httpx2.Response) -> bool:
-    return response.status_code == HTTPStatus.NOT_FOUND and _SESSION_HEADER in request.headers
+    if response.status_code != HTTPStatus.NOT_FOUND:
+        return False
+    is_message = request.method == "POST" and "session" in (request.url.query or b"").decode().lower()  # of old SSE
+    return is_message or _SESSION_HEADER in request.headers
 
 
 class _Bounded(httpx2.AsyncByteStream):

@@ -48,6 +48,7 @@ class SessionFailed(DutifulError):
 class CallMark:
     """What the transport saw of one request; filled in on the way."""
 
+    is_tried: bool = False  # over HTTP: it was on its way
     is_unsent: bool = False
     is_session_gone: bool = False  # the server does not know the session: it did not look at the request
     status: int = 0  # of an HTTP answer that is an error; 0: none was seen
@@ -64,6 +65,8 @@ class Signals:
         self.over = asyncio.Event()
         self.why = ""
         self.changed = asyncio.Event()
+        self.look: Callable[[], None] = lambda: None
+        """Asks whether the session is over by now; for transports that can tell at once."""
 
     def end(self, why: str) -> None:
         """Say that the session is over; the first reason stays."""

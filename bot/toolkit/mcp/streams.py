@@ -70,6 +70,11 @@ async def child_streams(child: ServerChild, signals: Signals) -> AsyncIterator[S
         await arriving.aclose()
         signals.end(child.account())
 
+    def look() -> None:
+        if child.has_ended():
+            signals.end("the program has ended")
+
+    signals.look = look
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         tasks.start_soon(write)
