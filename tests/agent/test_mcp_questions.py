@@ -266,6 +266,22 @@ async def test_a_page_is_shown_with_its_host_and_nothing_is_opened(tmp_path: Pat
         assert answers_of(server) == [{"action": "accept"}]
 
 
+@pytest.mark.parametrize(("label", "outcome_is"), [("Done", "done"), ("Decline", "failed")])
+async def test_a_call_that_is_refused_until_a_page_was_visited_is_made_again(
+    label: str, outcome_is: str, tmp_path: Path, clerk: Clerk
+) -> None:
+    """The protocol's error -32042, of the generation of 2025."""
+    tool = asking(visit("Pay here.", "https://pay.example.org/", as_error=True))
+    async with desk(tmp_path, clerk, tool, way="http-2025") as (engine, server):
+        await engine.says("call book")
+        asked = await question(engine)
+        assert "https://pay.example.org/" in asked.text
+        tool.asks.clear()  # the page was visited
+        await engine.says(data_of(asked, label))
+        assert f"ended: {outcome_is}" in await outcome(clerk, engine)
+        assert server.record.performed("book") == (label == "Done")
+
+
 @pytest.mark.parametrize(
     "url", ["javascript:alert(1)", "file:///etc/passwd", "https://bank.example@evil.example/", "https:///x"]
 )

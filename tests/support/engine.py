@@ -211,7 +211,7 @@ class Rig:
         )
         self.registry, self.loop, self.runner = agent.registry, agent.loop, agent.runner
         self.tool_context, self.skills = agent.tool_context, agent.skills
-        self.consolidator, self.memory_book = agent.consolidator, agent.memory_book
+        self.consolidator, self.memory_book, self.voice = agent.consolidator, agent.memory_book, agent.voice
         self.scheduler.system_jobs = agent.system_jobs()
         for tool in setup.tools:
             self.registry.register(tool)
@@ -255,6 +255,10 @@ class Rig:
     async def stop_loop(self) -> None:
         """Begin no more turns and let running ones end, up to the grace."""
         await self._end("loop")
+
+    async def stop_delivery(self) -> None:
+        """Send nothing more."""
+        await self._end("delivery")
 
     async def _end(self, name: str) -> None:
         if task := self._tasks.pop(name, None):

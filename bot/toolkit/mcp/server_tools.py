@@ -92,8 +92,8 @@ class _ServersOwn(Tool):
             return super().compiled()
         except SchemaError as exc:
             _log.warning("schema of an mcp tool cannot be used as it is", tool=self._name, reason=str(exc))
-            self._parameters = for_providers(self._parameters)
-            return super().compiled()
+        self._parameters = for_providers(self._parameters)
+        return super().compiled()
 
     def to_schema(self) -> dict[str, Any]:
         """See `Tool.to_schema`; the schema in the form that providers take."""
@@ -204,7 +204,7 @@ class PromptTool(_ServersOwn):
     def __init__(self, name: str, parts: ServerParts, offer: Offer) -> None:
         names = [str(entry["name"]) for entry in offer.prompts]
         lines = [f"Get a prompt of the MCP server {parts.calls.name}: text that it offers for a purpose.", "Prompts:"]
-        lines += [f"{_listed(entry, 'name')}{_arguments(entry)}" for entry in offer.prompts]
+        lines += [f"{_listed(entry, 'name')} {_arguments(entry)}".rstrip() for entry in offer.prompts]
         parameters = {
             "type": "object",
             "properties": {
@@ -259,7 +259,7 @@ def _arguments(entry: Json) -> str:
     if not named:
         return ""
     words = ", ".join(f"{item.get('name')}{'' if item.get('required') is True else ' (optional)'}" for item in named)
-    return on_one_line(f" (arguments: {words})")
+    return on_one_line(f"(arguments: {words})")
 
 
 def _keep(view: WorkspaceView, content: bytes, ending: str) -> str:
