@@ -253,6 +253,7 @@ class Engine:
         """
         try:
             self.room.settings.apply(await self.store.settings.all())
+            await self.bus.restore_moves()
             await self.room.start()
             await self.control.start()
             if self.health is not None:

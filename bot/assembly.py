@@ -5,6 +5,7 @@ The engine's roof (`bot/app.py`) and nobody else decides when they start and end
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from bot.agent.governor import ContextGovernor
 from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.mcp_commands import McpCommands
+from bot.agent.mcp_sampling import ServerSampler
 from bot.agent.memory import MemoryFiles
 from bot.agent.memory_book import MemoryBook
 from bot.agent.memory_commands import MemoryCommands
@@ -34,16 +37,20 @@ from bot.clock import Clock
 from bot.config import Config
 from bot.interfaces import Channel, FiringComposer, Signal, Store
 from bot.jobs import JobDesk
-from bot.messages import InboundMessage
+from bot.log import get_logger
+from bot.messages import Address, InboundMessage
 from bot.scheduler import SystemJob
 from bot.security.sandbox import path_folders
 from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
+from bot.toolkit.mcp.questions import as_answer
 from bot.toolkit.mcp.shelf import ServerShelf
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
+
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +84,11 @@ class Agent:
         self.skills = self._build_skills()
         self.tool_context = self._build_tool_context()
         self.registry = self._load_tools()
+        self._connect_asks()
         self.runner = self._build_runner()
         self.memory_files, self.memory_book = self._build_memory()
         self.consolidator = self._build_consolidator()
+        self.voice = self._build_voice()
         self.loop = self._build_loop()
         self.loop.commands = Commands(self._command_context(), self._command_groups())
 
@@ -118,8 +127,19 @@ class Agent:
         registry = ToolRegistry(time_limit_s=self._base.config.limits.tool_timeout_s)
         self._loader.load(self.tool_context, registry)
         self._base.room.catalogue = ToolCatalogue(self._loader, registry)
-        self._base.room.mcp.shelf = ServerShelf(registry, view_of=self._base.room.files.view)
+        self._base.room.mcp.shelf = ServerShelf(
+            registry, view_of=self._base.room.files.view, waiting=self._base.room.asks.calls
+        )
         return registry
+
+    def _connect_asks(self) -> None:
+        """Let MCP servers ask persons, by the bus, and the model."""
+        base = self._base
+        sampler = ServerSampler(base.models, base.store.summaries.charge, limit_s=base.config.limits.call_total_s)
+        base.room.asks.connect(
+            inbound=base.bus.publish_inbound, outbound=base.bus.publish_outbound, sampler=sampler.answer
+        )
+        base.bus.words_of = as_answer
 
     def _build_runner(self) -> AgentRunner:
         base, config = self._base, self._base.config
@@ -146,8 +166,17 @@ class Agent:
         view_of = self._base.room.files.memory_view
         files = MemoryFiles(view_of, max_chars=section.max_chars, enabled=section.enabled)
         book = MemoryBook(files, self._base.store.memory)
-        self._base.bus.before_migration = book.move_chat
+        self._base.bus.before_migration = self._move_chat
         return files, book
+
+    async def _move_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        """Let a chat that has another id now keep its files and its memory."""
+        old, new = (Address(channel=channel, chat_id=chat_id).rate_key for chat_id in (old_chat_id, new_chat_id))
+        try:
+            await asyncio.to_thread(self._base.room.files.move_chat, old, new)
+        except OSError as exc:
+            _log.error("files of a chat were not moved", chat=old, to=new, error=str(exc))
+        await self.memory_book.move_chat(channel, old_chat_id, new_chat_id)
 
     def _build_consolidator(self) -> Consolidator:
         base, config = self._base, self._base.config
@@ -174,6 +203,11 @@ class Agent:
             channels=base.owned,
         )
         return (schedule,)
+
+    def _build_voice(self) -> Voice:
+        base = self._base
+        folder = base.config.bot.data_dir / "media" / "voice"
+        return Voice(base.sound.speaker, base.store.settings, base.bus, folder)
 
     def _build_loop(self) -> AgentLoop:
         base, config = self._base, self._base.config
@@ -203,7 +237,7 @@ class Agent:
                 time_limit_s=config.limits.subagent_timeout_s,
             ),
             listener=Listener(base.sound.transcriber, steps=base.store.steps, view_of=base.room.files.view),
-            voice=Voice(base.sound.speaker, base.store.settings, config.bot.data_dir / "media" / "voice"),
+            voice=self.voice,
             channels=base.channels,
             settings=LoopSettings(
                 limits=config.limits,
@@ -228,6 +262,7 @@ class Agent:
             desk=JobDesk(base.config.jobs, delivers=base.delivers),
             request_restart=base.request_restart,
             end_programs=base.room.sessions.end_all,
+            end_calls=base.room.asks.stop,
             models=base.models,
             started_us=base.started_us,
             servers_away=base.room.mcp.away,
@@ -241,6 +276,7 @@ class Agent:
             ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
             SkillCommands(self.skills, base.room.files.view),
+            McpCommands(base.room.asks, base.room.mcp.statuses),
         )
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:

@@ -28,7 +28,7 @@ from bot.messages import (
     Reaction,
     Role,
 )
-from bot.records import Acceptance, OutboxRow, PressOutcome, Turn
+from bot.records import MOVED, Acceptance, OutboxRow, PressOutcome, Turn, moved_variant
 from bot.zones import load_zone
 
 SWEEP_S = 10.0
@@ -87,14 +87,17 @@ class MessageBus:
         self._clock = clock
         self._policy = policy
         self._is_immediate = is_immediate
+        self._moved: dict[tuple[str, str], str] = {}  # (channel, old chat id): new chat id
         self._bot_chains: Counter[Address] = Counter()  # chats in which only bots spoke lately
         self._inbound_empty = False
         self._outbound_due_us: int | None = 0  # look at once: rows may be left from before
         self.before_migration: ChatMoved | None = None  # set by whoever keeps more of a chat than rows
+        self.words_of: Callable[[InboundMessage], str] = _own_words  # set by whoever reads replies as commands
 
     async def publish_inbound(self, message: InboundMessage) -> Acceptance:
         """See `Intake.publish_inbound`. Strangers, and bots among themselves, are refused with one log line."""
         if message.origin is Origin.USER:
+            message = self._following(message)
             channel = message.address.channel
             if self._policy.role_of(channel, message.sender_id) is Role.STRANGER:
                 _log.info("stranger ignored", channel=channel, sender=message.sender_id, chat=message.address.chat_id)
@@ -102,6 +105,7 @@ class MessageBus:
             if self._ends_a_chain(message):
                 _log.warning("bot ignored until a person speaks", chat=message.address.key, sender=message.sender_id)
                 return Acceptance.REFUSED
+            message = replace(message, text=self.words_of(message))
             if not message.lane and self._is_immediate(message.text):
                 message = replace(message, lane=f"now:{message.address.key}")
         acceptance = await self._store.inbox.accept(message)
@@ -118,6 +122,7 @@ class MessageBus:
         if self._policy.role_of(press.channel, press.sender_id) is Role.STRANGER:
             _log.info("press of a stranger ignored", channel=press.channel, sender=press.sender_id)
             return refused
+        press = replace(press, chat_id=self._moved.get((press.channel, press.chat_id), press.chat_id))
         row = await self._store.outbox.get(press.outbox_id)
         buttons = [] if row is None else [button for line in row.message.buttons for button in line]
         if row is None or not 0 <= press.index < len(buttons) or not _is_of(row, press):
@@ -189,7 +194,7 @@ class MessageBus:
         """See `Intake.publish_edit`."""
         if self._policy.role_of(message.address.channel, message.sender_id) is Role.STRANGER:
             return Acceptance.REFUSED
-        replaced = await self._store.inbox.replace_queued(message)
+        replaced = await self._store.inbox.replace_queued(self._following(message))
         return Acceptance.UPDATED if replaced else Acceptance.DUPLICATE
 
     async def publish_unparsed(self, *, channel: str, account: str, update_id: str, raw: str, error: str) -> None:
@@ -205,7 +210,36 @@ class MessageBus:
         if self.before_migration is not None:
             await self.before_migration(channel, old_chat_id, new_chat_id)
         await self._store.outbox.migrate_chat(channel, old_chat_id, new_chat_id)
+        self._note_move(channel, old_chat_id, new_chat_id)
         self._signal.notify(Topic.OUTBOUND)
+
+    async def restore_moves(self) -> None:
+        """Let what the configuration says of chats' old ids hold for the new ones; before anything comes in."""
+        for name, old_chat_id in (await self._store.cursors.starting_with(MOVED)).items():
+            channel, _, new_chat_id = name.removeprefix(MOVED).partition(":")
+            self._note_move(channel, old_chat_id, new_chat_id)
+
+    def _following(self, message: InboundMessage) -> InboundMessage:
+        """Return a message of a chat that has another id by now as one of the new chat; known, if it was before."""
+        old = message.address
+        new_chat_id = self._moved.get((old.channel, old.chat_id))
+        if new_chat_id is None:
+            return message
+        variant = moved_variant(message.variant, old.chat_id)
+        return replace(message, address=replace(old, chat_id=new_chat_id), variant=variant, reply_to="")
+
+    def _note_move(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
+        if old_chat_id == new_chat_id:
+            return
+        self._moved[channel, old_chat_id] = new_chat_id
+        self._moved.pop((channel, new_chat_id), None)  # a way back would lead in circles
+        if self._policy.moved(channel, old_chat_id, new_chat_id):
+            _log.warning(
+                "the configuration lets a chat in by an id it does not have any more; write the new one",
+                channel=channel,
+                old=old_chat_id,
+                new=new_chat_id,
+            )
 
     async def close_chat(self, address: Address, error: str) -> int:
         """See `Intake.close_chat`."""
@@ -216,7 +250,10 @@ class MessageBus:
 
     async def reopen_chat(self, address: Address) -> None:
         """See `Intake.reopen_chat`."""
-        await self._store.outbox.reopen_chat(address)
+        resumed = await self._store.outbox.reopen_chat(address)
+        if resumed:
+            _log.info("chat open again", chat=address.rate_key, jobs_resumed=resumed)
+            self._signal.notify(Topic.JOBS)
 
     async def publish_outbound(self, message: OutboundMessage) -> int:
         """Queue a message that belongs to no turn; returns its outbox id."""
@@ -262,6 +299,10 @@ class MessageBus:
     def ring(self, topic: Topic) -> None:
         """Say that a row for the topic was committed by other means."""
         self._signal.notify(topic)
+
+
+def _own_words(message: InboundMessage) -> str:
+    return message.text
 
 
 def _is_of(row: OutboxRow, press: ButtonPress) -> bool:

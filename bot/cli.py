@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bot.config import Config
 
 EXIT_FAILURE, EXIT_CONFIG = 1, 78
+_ID_DIGITS = 18  # more than any row of the database has
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 app = typer.Typer(
@@ -32,6 +33,12 @@ app = typer.Typer(
 )
 jobs_app = typer.Typer(help="Reminders and tasks of all chats.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(jobs_app, name="jobs")
+mcp_app = typer.Typer(help="MCP servers.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(mcp_app, name="mcp")
+outbox_app = typer.Typer(
+    help="Messages that wait, failed or may not have arrived.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(outbox_app, name="outbox")
 
 ConfigOption = Annotated[
     Path | None,
@@ -39,6 +46,7 @@ ConfigOption = Annotated[
         "--config", "-c", help="Configuration file; default: $DUTIFUL_CONFIG, ./dutiful.toml, ~/.config, /etc."
     ),
 ]
+IdsArgument = Annotated[list[str], typer.Argument(help="Numbers of messages, or `all` for all dead letters.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -256,7 +264,96 @@ def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None)
     print_change("fired", _run(_ask(_load(config, secrets=False), "jobs.run", id=job_id)), as_json=json)
 
 
+@mcp_app.command("list")
+def mcp_list(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the servers of [mcp.*] and how they stand."""
+    from bot.mcp_cli import list_servers, print_servers  # as in `status`
+
+    print_servers(_run(list_servers(_load(config, secrets=False))), as_json=json)
+
+
+@mcp_app.command("test")
+def mcp_test(name: str, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Connect to a server now and show what it offers; exit code 1 if it cannot be reached."""
+    from bot.mcp_cli import print_offer, test_server  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(test_server(settings, name)), as_json=json)
+
+
+@mcp_app.command("login")
+def mcp_login(name: str, config: ConfigOption = None) -> None:
+    """Log in at a server with auth = "oauth", in a browser here or elsewhere."""
+    from bot.mcp_cli import log_in, print_offer  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(log_in(settings, name)), as_json=False)
+
+
+@mcp_app.command("logout")
+def mcp_logout(name: str, config: ConfigOption = None) -> None:
+    """Forget the login at a server."""
+    from bot.mcp_cli import log_out  # as in `status`
+
+    was_there = _run(log_out(_load(config, secrets=False), name))
+    print(f"the login at {name} is forgotten" if was_there else f"there was no login at {name}")
+
+
+@outbox_app.command("list")
+def outbox_list(
+    everything: Annotated[bool, typer.Option("--all", help="Not only the newest 50.")] = False,
+    json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List messages that wait, are being sent, failed (dead) or may not have arrived (uncertain)."""
+    from bot.reports import print_outbox  # as in `status`
+
+    settings = _load(config, secrets=False)
+    page = _run(_ask(settings, "outbox.list", limit=50))
+    messages = page["messages"]
+    while everything and len(messages) < page["total"]:
+        older = _run(_ask(settings, "outbox.list", before=messages[0]["id"], limit=500))["messages"]
+        if not older:
+            break
+        messages = older + messages
+    print_outbox(messages, total=page["total"], as_json=json)
+
+
+@outbox_app.command("retry")
+def outbox_retry(ids: IdsArgument, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Send messages again, in their old place; parts that are out stay out. An uncertain one may be there already."""
+    from bot.reports import print_letters  # as in `status`
+
+    wanted = _ids(ids)
+    answer = _run(_ask(_load(config, secrets=False), "outbox.retry", ids=wanted))
+    print_letters("queued", answer["messages"], as_json=json)
+    if answer["messages"] and answer["mode"] != "run" and not json:
+        print("the bot is not running; what is queued goes out when it does")
+
+
+@outbox_app.command("drop")
+def outbox_drop(ids: IdsArgument, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Forget messages that are not being sent; nobody gets them any more."""
+    from bot.reports import print_letters  # as in `status`
+
+    wanted = _ids(ids)
+    changed = _run(_ask(_load(config, secrets=False), "outbox.drop", ids=wanted))
+    print_letters("dropped", changed, as_json=json)
+
+
 # --- shared
+
+
+def _ids(words: list[str]) -> list[int] | None:
+    """Return the numbers of messages, None for all dead letters."""
+    if words == ["all"]:
+        return None
+    wrong = [word for word in words if not (word.isascii() and word.isdecimal() and len(word) <= _ID_DIGITS)]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r} is no number of a message, and not `all`", param_hint="IDS")
+    return [int(word) for word in words]
 
 
 def _load(path: Path | None, *, secrets: bool = True) -> Config:

@@ -1,7 +1,8 @@
 """From the outbox to the platforms: each order key in order, everything else side by side.
 
 A row is `sending` before the platform is called, so that a crash leaves a row whose fate is unknown instead of
-one that would be sent twice. What a failed send means is written in the error's class.
+one that would be sent twice. What a failed send means is written in the error's class. After a send whose outcome
+is unknown, whether an answer was lost or a process, the channel is asked what arrived before anything is repeated.
 """
 
 from __future__ import annotations
@@ -9,28 +10,32 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from bot.bus import MessageBus
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelError, ChatGone, ChatMigrated, RateLimited, SendUncertain, StoreError, StoreUnavailable
+from bot.errors import (
+    ChannelAuthError,
+    ChannelError,
+    ChatGone,
+    ChatMigrated,
+    RateLimited,
+    SendUncertain,
+    StoreError,
+    StoreUnavailable,
+)
 from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
-from bot.records import OutboxRow, SendState
+from bot.records import TRIED_PART, UNKNOWN_PART, OutboxRow, SendState
 
 _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
-_CLAIM = 32
-_TRIED = "?"
-"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
-answer lost is worse than one doubled (design 4)."""
-
-_UNKNOWN = "??"
-"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
-
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
+_LOOK_AFTER_S = 1.0  # what was sent a moment ago may not be found yet
+_QUICK_TRIES = 3  # so often something that changed the situation is followed up at once
 _STORE_RETRY_S = 1.0
 _DRAIN_POLL_S = 0.05
 
@@ -39,14 +44,27 @@ T = TypeVar("T")
 _log = get_logger(__name__)
 
 
-class _Progress:
-    """See `bot.interfaces.SendProgress`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendLimits:
+    """How long a platform may take, whatever its channel allows it.
 
-    def __init__(self, row: OutboxRow, outbox: Outbox) -> None:
+    `part_s` for each part of a message, well below the lease of a row; `look_s` for finding out what arrived.
+    """
+
+    part_s: float = 240.0
+    look_s: float = 60.0
+
+
+class _Progress:
+    """See `bot.interfaces.SendProgress`. `deadline` is put off whenever a part is out."""
+
+    def __init__(self, row: OutboxRow, outbox: Outbox, part_s: float) -> None:
         self.outbox_id = row.id
-        self.sent_ids = [part for part in row.sent_ids if part != _TRIED]
+        self.sent_ids = [part for part in row.sent_ids if part != TRIED_PART]
+        self.deadline: asyncio.Timeout | None = None
         self._outbox = outbox
-        self._second_try_of = len(self.sent_ids) if _TRIED in row.sent_ids else None
+        self._part_s = part_s
+        self._second_try_of = len(self.sent_ids) if TRIED_PART in row.sent_ids else None
 
     @property
     def is_second_try(self) -> bool:
@@ -56,15 +74,21 @@ class _Progress:
     @property
     def is_known(self) -> bool:
         """Whether it is known of every part so far that it is out."""
-        return _UNKNOWN not in self.sent_ids
+        return UNKNOWN_PART not in self.sent_ids
+
+    @property
+    def marked(self) -> list[str]:
+        """The parts as they are stored."""
+        return [*self.sent_ids, TRIED_PART] if self.is_second_try else self.sent_ids
 
     async def sent(self, platform_id: str, *, more: bool = False) -> None:
         """Note a part. The last one is committed together with the row's end."""
         self.sent_ids.append(platform_id)
-        if platform_id != _UNKNOWN:
-            fault_point("sent")
+        fault_point("sent")
         if more:
             await _record(partial(self._outbox.part_sent, self.outbox_id, self.sent_ids))
+            if self.deadline is not None:
+                self.deadline.reschedule(asyncio.get_running_loop().time() + self._part_s)
 
 
 async def _record(write: Callable[[], Awaitable[T]]) -> T:
@@ -92,13 +116,17 @@ class Delivery:
         clock: Clock,
         *,
         dead_letter_after_min: float,
+        limits: SendLimits | None = None,
     ) -> None:
         self._bus = bus
         self._outbox = outbox
         self._channels = channels
         self._clock = clock
+        self._limits = limits or SendLimits()
         self._patience_us = int(dead_letter_after_min * 60 * US_PER_S)
         self._busy: Counter[str] = Counter()
+        self._in_hand: dict[int, asyncio.Task[None]] = {}  # which row is being sent by which task
+        self._paused_us: dict[str, int] = {}  # channels whose platform wants to be left alone until then
         for channel in channels.values():
             channel.on_state_change(lambda: bus.ring(Topic.OUTBOUND))
 
@@ -107,14 +135,16 @@ class Delivery:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    rows = await self._bus.consume_outbound(_CLAIM, self._open_channels)
+                    rows = await self._bus.consume_outbound(_PER_CHANNEL, self._open_channels)
                 except StoreUnavailable as exc:
                     _log.error("outbox cannot be read now", error=str(exc))
                     await asyncio.sleep(_STORE_RETRY_S)
                     continue
                 for row in rows:
+                    if row.state is SendState.SENDING and row.id in self._in_hand:
+                        continue  # its lease ended while the machine slept; it is being sent all the same
                     self._busy[row.message.address.channel] += 1
-                    group.create_task(self._deliver(row), name=f"send {row.id}")
+                    self._in_hand[row.id] = group.create_task(self._deliver(row), name=f"send {row.id}")
 
     async def drain(self) -> None:
         """Wait until nothing that can be sent now is left; the caller bounds it. `run` must be running."""
@@ -125,10 +155,13 @@ class Delivery:
             await asyncio.sleep(_DRAIN_POLL_S)
 
     def _open_channels(self) -> list[str]:
+        now_us = self._clock.now_us()
         return [
             name
             for name, channel in self._channels.items()
-            if channel.state is ChannelState.READY and self._busy[name] < _PER_CHANNEL
+            if channel.state is ChannelState.READY
+            and self._busy[name] < _PER_CHANNEL
+            and self._paused_us.get(name, 0) <= now_us
         ]
 
     async def _deliver(self, row: OutboxRow) -> None:
@@ -136,85 +169,144 @@ class Delivery:
         name = row.message.address.channel
         with bind(chat=row.message.address.key, outbox=row.id):
             try:
-                await self._guarded(row, self._channels[name])
+                await self._send(row, self._channels[name])
             except StoreError as exc:
                 # The row stays `sending`; its lease runs out and it is looked at again.
                 _log.error("send could not be recorded", error=str(exc))
+            except Exception:  # noqa: BLE001 - one of the four boundaries (design 10.6)
+                _log.exception("delivery failed unexpectedly, the message is looked at again when its lease ends")
             finally:
+                if self._in_hand.get(row.id) is asyncio.current_task():
+                    del self._in_hand[row.id]
                 was_full = self._busy[name] >= _PER_CHANNEL
                 self._busy[name] -= 1
                 if was_full:
                     self._bus.ring(Topic.OUTBOUND)
 
-    async def _guarded(self, row: OutboxRow, channel: Channel) -> None:
-        try:
-            await self._send(row, channel)
-        except StoreError:
-            raise
-        except Exception as exc:  # noqa: BLE001 - one of the four boundaries (design 10.6)
-            _log.exception("send failed unexpectedly")
-            error = f"{type(exc).__name__}: {exc}"
-            await _record(partial(self._later, row, error))
-            self._bus.ring(Topic.OUTBOUND)
-
     async def _send(self, row: OutboxRow, channel: Channel) -> None:
-        if row.state is SendState.SENDING:
-            await _record(partial(self._look_into, row, channel))
+        progress = _Progress(row, self._outbox, self._limits.part_s)
+        withdraws = row.message.withdraws  # as often as it takes: a draft that is gone is what is wanted
+        if row.state is SendState.SENDING and not withdraws:
+            await self._look_into(row, channel, progress)
             return
         fault_point("sending")
-        progress = _Progress(row, self._outbox)
-        while True:
-            try:
-                await channel.send(row.message, progress)
-                break
-            except SendUncertain as exc:
-                if not progress.is_second_try:
-                    await _record(partial(self._once_more, row, str(exc), progress))
-                    return
-                _log.warning("send is uncertain a second time, not repeated", error=str(exc))
-                await progress.sent(_UNKNOWN, more=True)  # and on with the parts behind it
-            except ChannelError as exc:
-                await _record(partial(self._failed, row, exc))
-                return
-        settle = partial(self._outbox.settle, row.id, progress.sent_ids, uncertain=not progress.is_known)
-        more = await _record(settle)
-        fault_point("settled")
-        if more:
-            self._bus.ring(Topic.OUTBOUND)
-
-    async def _look_into(self, row: OutboxRow, channel: Channel) -> None:
-        """Decide about a send that was cut short: its parts are found on the platform, repeated or passed over."""
-        found = await channel.find_sent(row)
-        if found is not None:
-            await self._outbox.retry(row.id, not_before_us=0, error="cut short", sent_ids=found)
+        try:
+            async with asyncio.timeout(self._limits.part_s) as progress.deadline:
+                if withdraws:
+                    await channel.drop_draft(row.message.address, row.message.draft_id)
+                else:
+                    await channel.send(row.message, progress)
+        except SendUncertain as exc:
+            await self._doubt(row, progress, str(exc))
+        except TimeoutError:
+            await self._doubt(row, progress, f"no end of the send within {self._limits.part_s:.0f} s")
+        except ChannelError as exc:
+            await _record(partial(self._failed, row, exc))
+        except StoreError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a channel's mistake: it may have struck after the platform took it
+            _log.exception("send failed unexpectedly")
+            await self._doubt(row, progress, f"{type(exc).__name__}: {exc}", is_hopeless=progress.is_second_try)
         else:
-            again = _Progress(row, self._outbox)
-            repeats = not again.is_second_try
-            _log.warning("send was cut short, its outcome is unknown", repeats=repeats)
-            await self._outbox.retry(
-                row.id,
-                not_before_us=0,
-                error="outcome unknown",
-                uncertain=repeats,  # a part that is passed over is counted when the row is settled
-                sent_ids=[*again.sent_ids, _TRIED if repeats else _UNKNOWN],
-            )
+            settle = partial(self._outbox.settle, row.id, progress.sent_ids, uncertain=not progress.is_known)
+            more = await _record(settle)
+            fault_point("settled")
+            if more:
+                self._bus.ring(Topic.OUTBOUND)
+
+    # --- sends whose outcome is unknown
+
+    async def _doubt(self, row: OutboxRow, progress: _Progress, error: str, *, is_hopeless: bool = False) -> None:
+        """Have it looked up in a moment what arrived; a hopeless send becomes a dead letter that may have arrived."""
+        if row.message.withdraws:
+            await _record(partial(self._later, row, error))
+        elif is_hopeless:
+            _log.error("message given up, it may have arrived", error=error)
+            await _record(partial(self._outbox.bury, row.id, error, uncertain=True))
+        else:
+            _log.warning("outcome of a send is unknown", error=error)
+            await self._look_again(row, progress, _LOOK_AFTER_S, error)
         self._bus.ring(Topic.OUTBOUND)
+
+    async def _look_again(self, row: OutboxRow, progress: _Progress, wait_s: float, error: str) -> None:
+        self._in_hand.pop(row.id, None)  # from here on it may be claimed again
+        look_at_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        doubt = self._outbox.doubt
+        await _record(partial(doubt, row.id, look_at_us=look_at_us, error=error, sent_ids=progress.marked))
+
+    async def _look_into(self, row: OutboxRow, channel: Channel, progress: _Progress) -> None:
+        """Ask what arrived of a send, and go on from there; where nobody can say, repeat it once."""
+        known = progress.sent_ids
+        error = row.error or "cut short"
+        try:
+            async with asyncio.timeout(self._limits.look_s):
+                found = await channel.find_sent(replace(row, sent_ids=tuple(known)))
+        except ChannelError as exc:
+            if exc.retryable:
+                await self._cannot_look(row, progress, str(exc), exc.retry_after_s)
+                return
+            _log.warning("what was sent cannot be looked up", error=str(exc))
+            found = None
+        except TimeoutError:
+            await self._cannot_look(row, progress, f"no answer within {self._limits.look_s:.0f} s", None)
+            return
+        except Exception as exc:  # noqa: BLE001 - a channel's mistake in looking must not lead to a copy
+            _log.exception("what was sent cannot be looked up")
+            await self._cannot_look(row, progress, f"{type(exc).__name__}: {exc}", None)
+            return
+        if found is None:
+            await self._once_more(row, error, progress)
+        elif len(found) > len(known):
+            _log.info("found what was sent", parts=len(found))
+            again = partial(self._outbox.retry, row.id, not_before_us=0, error="", sent_ids=found, counts=False)
+            await _record(again)
+        elif row.attempts < _QUICK_TRIES:
+            again = partial(self._outbox.retry, row.id, not_before_us=0, error=error, sent_ids=known, counts=False)
+            await _record(again)
+        else:
+            await _record(partial(self._later, row, error, sent_ids=known))
+        self._bus.ring(Topic.OUTBOUND)
+
+    async def _cannot_look(self, row: OutboxRow, progress: _Progress, error: str, retry_after_s: float | None) -> None:
+        """Look again with growing pauses; after the patience is used up the message is a dead letter."""
+        hopeless = self._is_overdue(row)
+        if hopeless:
+            await self._doubt(row, progress, f"outcome unknown: {error}", is_hopeless=True)
+            return
+        wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
+        _log.warning("what was sent cannot be looked up now", error=error, wait_s=round(wait_s, 1))
+        await self._look_again(row, progress, wait_s, error)
+        self._bus.ring(Topic.OUTBOUND)
+
+    async def _once_more(self, row: OutboxRow, error: str, progress: _Progress) -> None:
+        """Repeat the next part, or pass over it when that was its second try."""
+        repeats = not progress.is_second_try
+        _log.warning("send is uncertain", repeats=repeats, error=error)
+        parts = [*progress.sent_ids, TRIED_PART if repeats else UNKNOWN_PART]
+        # A part that is passed over is counted when the row is settled.
+        retry = partial(self._outbox.retry, row.id, not_before_us=0, error=error, uncertain=repeats, counts=False)
+        await _record(partial(retry, sent_ids=parts))
+
+    # --- sends that failed
 
     async def _failed(self, row: OutboxRow, exc: ChannelError) -> None:
         """Do what the error's class says; parts that are out are committed already."""
         address = row.message.address
         if isinstance(exc, ChatMigrated):
             await self._bus.migrate_chat(address.channel, address.chat_id, exc.new_chat_id)
-            await self._outbox.retry(row.id, not_before_us=0, error=str(exc))
+            if row.attempts < _QUICK_TRIES:
+                await self._outbox.retry(row.id, not_before_us=0, error=str(exc))
+            else:  # two ids that name each other
+                await self._later(row, str(exc))
         elif isinstance(exc, ChatGone):
             await self._outbox.bury(row.id, str(exc))
             await self._bus.close_chat(address, str(exc))
         elif isinstance(exc, RateLimited):
-            wait_s = exc.retry_after_s or _BACKOFF_FIRST_S
-            until_us = self._clock.now_us() + int(wait_s * US_PER_S)
-            _log.warning("rate limited", wait_s=wait_s)
-            await self._outbox.delay_chat(address, until_us)
-            await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc))
+            await self._hold_back(row, exc)
+        elif isinstance(exc, ChannelAuthError):
+            await self._later(
+                row, str(exc), _BACKOFF_MAX_S
+            )  # the channel is about to be off; the message is not at fault
         elif not exc.retryable:
             _log.error("message refused by the platform", error=str(exc))
             await self._outbox.bury(row.id, str(exc))
@@ -222,25 +314,41 @@ class Delivery:
             await self._later(row, str(exc), exc.retry_after_s)
         self._bus.ring(Topic.OUTBOUND)
 
-    async def _once_more(self, row: OutboxRow, error: str, progress: _Progress) -> None:
-        _log.warning("send is uncertain, repeated once", error=error)
-        await self._outbox.retry(
-            row.id,
-            not_before_us=self._clock.now_us() + US_PER_S,
-            error=error,
-            uncertain=True,
-            sent_ids=[*progress.sent_ids, _TRIED],
-        )
-        self._bus.ring(Topic.OUTBOUND)
+    async def _hold_back(self, row: OutboxRow, exc: RateLimited) -> None:
+        """Leave the chat, or all of the channel, alone for as long as the platform wants."""
+        address = row.message.address
+        wait_s = exc.retry_after_s or _BACKOFF_FIRST_S
+        until_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        _log.warning("rate limited", wait_s=wait_s, everywhere=exc.everywhere)
+        if exc.everywhere:
+            self._paused_us[address.channel] = max(until_us, self._paused_us.get(address.channel, 0))
+            asyncio.get_running_loop().call_later(wait_s, self._bus.ring, Topic.OUTBOUND)
+        else:
+            await self._outbox.delay_chat(address, until_us)
+        await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc), counts=False)
 
-    async def _later(self, row: OutboxRow, error: str, retry_after_s: float | None = None) -> None:
+    async def _later(
+        self,
+        row: OutboxRow,
+        error: str,
+        retry_after_s: float | None = None,
+        *,
+        sent_ids: Sequence[str] | None = None,
+    ) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
-        now_us = self._clock.now_us()
-        if row.first_try_us and now_us - row.first_try_us > self._patience_us:
+        if self._is_overdue(row):
             _log.error("message given up", error=error)
             await self._outbox.bury(row.id, error)
             return
-        backoff_s = min(_BACKOFF_MAX_S, _BACKOFF_FIRST_S * 2 ** min(row.attempts, 10))
-        wait_s = retry_after_s if retry_after_s is not None else backoff_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+        wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
         _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
-        await self._outbox.retry(row.id, not_before_us=now_us + int(wait_s * US_PER_S), error=error)
+        not_before_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        await self._outbox.retry(row.id, not_before_us=not_before_us, error=error, sent_ids=sent_ids)
+
+    def _is_overdue(self, row: OutboxRow) -> bool:
+        return bool(row.first_try_us) and self._clock.now_us() - row.first_try_us > self._patience_us
+
+
+def _backoff_s(attempts: int) -> float:
+    span_s = min(_BACKOFF_MAX_S, _BACKOFF_FIRST_S * 2.0 ** min(attempts, 10))
+    return span_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

@@ -12,7 +12,7 @@ from bot.control import Connection, ControlError, Handler, Json
 from bot.errors import QueueFull, StoreUnavailable
 from bot.interfaces import Topic
 from bot.jobs import find_job
-from bot.records import Job
+from bot.records import Job, OutboxChange, OutboxRow, SendState
 from bot.scheduler import JobComposer
 from bot.security.redaction import Redactor
 from bot.texts import say
@@ -21,6 +21,9 @@ from channels.console import Terminal
 
 if TYPE_CHECKING:
     from bot.app import Engine
+
+_OUTBOX_PAGE = 500  # messages in one answer, which has to fit into a line of the control socket
+_EXCERPT_CHARS = 200
 
 
 class ControlDesk:
@@ -39,6 +42,11 @@ class ControlDesk:
             "jobs.run": self.run_job,
             "tools": self.list_tools,
             "reload": self.reload,
+            "mcp.list": self.list_servers,
+            "mcp.connect": self.connect_server,
+            "outbox.list": self.list_outbox,
+            "outbox.retry": self.retry_outbox,
+            "outbox.drop": self.drop_outbox,
         }
 
     async def status(self, _request: Json) -> Json:
@@ -104,9 +112,66 @@ class ControlDesk:
         catalogue = self._engine.room.catalogue
         return [] if catalogue is None else [asdict(row) for row in catalogue.listings()]
 
+    async def list_servers(self, _request: Json) -> list[Json]:
+        """Return all MCP servers by name and how they stand."""
+        return [asdict(server) for server in self._engine.room.mcp.statuses()]
+
+    async def connect_server(self, request: Json) -> Json:
+        """Try now to connect to an MCP server, after somebody logged in there; without effect where it is off."""
+        connection = self._engine.room.mcp.connection(str(request["name"]))
+        if connection is not None:
+            connection.poke()
+        return {"name": str(request["name"]), "known": connection is not None}
+
     async def reload(self, _request: Json) -> Json:
         """Follow the configuration file. Raises `ConfigError`: it has problems, and nothing was changed."""
         return asdict(await self._engine.reload())
+
+    # --- messages on their way out
+
+    async def list_outbox(self, request: Json) -> Json:
+        """Return a page of the messages that are not well sent, newest `limit` of those before an id."""
+        before = request.get("before")
+        limit = min(int(request.get("limit", _OUTBOX_PAGE)), _OUTBOX_PAGE)
+        page = await self._engine.store.overview.outbox(before_id=before, limit=limit)
+        return {"total": page.total, "messages": [self._letter(entry.row, entry.next_us) for entry in page.entries]}
+
+    async def retry_outbox(self, request: Json) -> Json:
+        """Queue dead letters again, and try now what waits; `ids` null: all dead letters."""
+        letters = self._changed(await self._engine.store.overview.resend(request["ids"]), "sent again")
+        return {"messages": letters, "mode": self._engine.mode}
+
+    async def drop_outbox(self, request: Json) -> list[Json]:
+        """Forget messages; `ids` null: all dead letters."""
+        return self._changed(await self._engine.store.overview.drop(request["ids"]), "dropped")
+
+    def _changed(self, change: OutboxChange, verb: str) -> list[Json]:
+        if change.refused:
+            reasons = [_refusal(number, state, verb) for number, state in change.refused.items()]
+            raise ControlError(
+                "; ".join([*reasons, *(["nothing was changed"] if len(reasons) > 1 or change.rows else [])])
+            )
+        self._engine.signal.notify(Topic.OUTBOUND)
+        return [self._letter(row, None) for row in change.rows]
+
+    def _letter(self, row: OutboxRow, next_us: int | None) -> Json:
+        # People and platforms wrote the text and the error, which may quote the configuration.
+        hidden = Redactor(self._engine.config.secrets())
+        message = row.message
+        return {
+            "id": row.id,
+            "chat": message.address.key,
+            "kind": message.kind,
+            "state": row.state,
+            "age_s": max(0, self._engine.clock.now_us() - row.created_us) // US_PER_S,
+            "attempts": row.attempts,
+            "parts_sent": len([part for part in row.sent_ids if not part.startswith("?")]),
+            "uncertain": row.uncertain > 0,
+            "next": from_us(next_us).isoformat() if next_us else None,
+            "error": hidden(row.error),
+            "text": hidden(message.text)[:_EXCERPT_CHARS],
+            "files": [hidden(file.name) for file in message.attachments],
+        }
 
     async def _find(self, wanted: str) -> Job:
         job = find_job(await self._engine.store.jobs.list(), wanted)
@@ -172,3 +237,16 @@ class ControlDesk:
                 terminal.push({"event": "refused", "id": message_id, "text": str(exc)})
                 return
             terminal.push({"event": "accepted", "id": message_id, "state": acceptance})
+
+
+def _refusal(number: int, state: SendState | None, verb: str) -> str:
+    """Return why a message of the outbox cannot be changed so."""
+    match state:
+        case None:
+            return f"there is no message {number} in the outbox (`dutiful outbox list` shows them)"
+        case SendState.SENT:
+            return f"message {number} was delivered"
+        case SendState.SENDING:
+            return f"message {number} is being sent"
+        case _:
+            return f"message {number} is {state} and cannot be {verb}"

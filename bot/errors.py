@@ -75,10 +75,14 @@ class ChannelAuthError(ChannelError):
 
 
 class RateLimited(ChannelError):
-    """The platform asks to wait `retry_after_s` seconds before anything more goes to this chat."""
+    """The platform asks to wait `retry_after_s` seconds before anything more goes to this chat.
 
-    def __init__(self, text: str, *, retry_after_s: float) -> None:
+    `everywhere`: before anything more goes out at all, to whatever chat.
+    """
+
+    def __init__(self, text: str, *, retry_after_s: float, everywhere: bool = False) -> None:
         super().__init__(text, retry_after_s=retry_after_s)
+        self.everywhere = everywhere
 
 
 class SendRejected(ChannelError):

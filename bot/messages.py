@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+NO_REPLY = "NO_REPLY"
+"""What a model answers to say nothing, where it is told that it may."""
+
 
 class Origin(StrEnum):
     """Who caused an inbound message."""
@@ -203,6 +206,11 @@ class OutboundMessage:
     answers: str = ""  # the inbound message id this settles; lets `chat -m` find its reply
     job_id: str = ""  # the job whose reminder this is, so that a reply to it can name the job
     draft_id: str = ""  # the platform message to edit into the final text instead of sending a new one
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether this only removes the draft that it names."""
+        return bool(self.draft_id) and not (self.text or self.attachments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

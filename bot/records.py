@@ -19,6 +19,20 @@ Message = dict[str, Any]
 """One chat.completions message, as it is stored in history and sent to a provider."""
 
 
+MOVED = "moved:"
+"""How the cursors begin that say which chats have another id now: `moved:channel:new id` holds the old one."""
+
+
+def moved_prefix(channel: str) -> str:
+    """Return how the cursors of `MOVED` begin for a channel."""
+    return f"{MOVED}{channel}:"
+
+
+def moved_variant(variant: str, old_chat_id: str) -> str:
+    """Return the variant of a message's identity after its chat got another id, where message ids begin anew."""
+    return f"{variant}@{old_chat_id}"
+
+
 class Acceptance(StrEnum):
     """What became of an inbound message."""
 
@@ -177,6 +191,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraftState:
+    """How things stand for showing a turn's unfinished text.
+
+    `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
+    nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    """
+
+    draft_id: str
+    held_until_us: int
+    is_next: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
     """The outcome of one call, as recorded and as the model will see it."""
 
@@ -223,12 +250,20 @@ class Ending:
     memory: MemoryStep | None = None
 
 
+TRIED_PART = "?"
+"""Last in a row's `sent_ids`: the next part was sent once with an unknown outcome, and is sent once more, since an
+answer lost is worse than one doubled (design 4)."""
+
+UNKNOWN_PART = "??"
+"""In a row's `sent_ids` in place of a platform id: sent twice, nobody knows whether it arrived."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
     """A message the delivery worker holds.
 
-    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark of
-    `bot/delivery.py` when its outcome is unknown.
+    `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark when
+    its outcome is unknown.
     """
 
     id: int
@@ -240,6 +275,33 @@ class OutboxRow:
     first_try_us: int
     sent_ids: tuple[str, ...] = ()
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A line of the list of messages. `next_us`: when it is tried, or looked into, next; None where it is not."""
+
+    row: OutboxRow
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxPage:
+    """A part of the list of messages that are not well sent, of which there are `total`."""
+
+    entries: tuple[OutboxEntry, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxChange:
+    """What was changed: `rows`, as they were before; nothing at all if any was `refused`.
+
+    `refused` has the state of each message that cannot be changed so; None: there is no such message.
+    """
+
+    rows: tuple[OutboxRow, ...]
+    refused: Mapping[int, SendState | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from bot.screen import clean
 _TABLE_CHARS = 72  # below this width columns become unreadable
 _PIPE_CHARS = 240
 _QUIET_STATES = ("ready", "off")  # of servers that need nobody's attention
+_TITLE_CHARS, _ERROR_CHARS = 80, 120
 
 
 def print_status(report: Mapping[str, Any], *, as_json: bool) -> None:
@@ -47,6 +48,8 @@ def print_status(report: Mapping[str, Any], *, as_json: bool) -> None:
         line = f"  {letter['direction']} {letter['id']} {letter['at']} {letter['address']}: {letter['error']}"
         console.print(clean(line))
         console.print(Text(f"    {letter['text'][:200]!r}", style="dim"))
+    if any(letter["direction"] == "out" for letter in report["dead_letters"]):
+        console.print("  (`dutiful outbox list` shows those that go out, `retry` and `drop` settle them)")
     print_jobs(report["jobs"], as_json=False)
 
 
@@ -69,6 +72,57 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
         title = clean(job["name"] or job["text"][:80]).replace("\n", " ")
         table.add_row(job["id"], job["chat"], job["kind"], when, job["schedule"], Text(title))
     console.print(table)
+
+
+def print_outbox(messages: Sequence[Mapping[str, Any]], *, total: int, as_json: bool) -> None:
+    """Print messages that wait or failed; `total` counts those that are not printed, too."""
+    if as_json:
+        print(json.dumps(messages, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, width=_width())
+    if not messages:
+        console.print("nothing waits, nothing failed")
+        return
+    if len(messages) < total:
+        console.print(f"the newest {len(messages)} of {total}; --all shows the others")
+    columns = (Column("id", no_wrap=True), Column("chat", no_wrap=True), "kind", "state", "age", "tries", "next")
+    table = Table(*columns, "error", "text", box=None, pad_edge=False)
+    for item in messages:
+        state = item["state"] + (", uncertain" if item["uncertain"] and item["state"] != "uncertain" else "")
+        when = "" if item["next"] is None else item["next"][:19].replace("T", " ")
+        words = " ".join([item["text"], *(f"[{name}]" for name in item["files"])])
+        table.add_row(
+            str(item["id"]),
+            Text(clean(item["chat"])),
+            item["kind"],
+            state,
+            _span(item["age_s"]),
+            str(item["attempts"]),
+            when,
+            Text(clean(item["error"]).replace("\n", " ")[:_ERROR_CHARS]),
+            Text(clean(words).replace("\n", " ")[:_TITLE_CHARS]),
+        )
+    console.print(table)
+
+
+def print_letters(what: str, messages: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print what happened to some messages."""
+    if as_json:
+        print(json.dumps({what: messages}, indent=2, ensure_ascii=False))
+        return
+    for item in messages:
+        title = clean(item["text"]).replace("\n", " ")[:_TITLE_CHARS]
+        print(f"{what} {item['id']} for {clean(item['chat'])}: {title}")
+    if not messages:
+        print("there are no dead letters")
+
+
+def _span(seconds: int) -> str:
+    """Return an age in the largest unit that fits."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def print_tools(tools: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:

@@ -56,6 +56,7 @@ class ConsoleChannel(Channel):
     config_cls: ClassVar[type[BaseModel]] = ConsoleConfig
     format_hint: ClassVar[str] = "You are talking in a terminal; Markdown is rendered there."
     draft_interval_s: ClassVar[float | None] = 0.05
+    draft_least_bytes: ClassVar[int] = 1  # a draft is no message here
     needed: ClassVar[bool] = False
 
     def __init__(self, intake: Intake, clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import operator
 import re
 import tomllib
@@ -65,6 +66,12 @@ NAMED: dict[str, type[BaseModel]] = {
 }
 """Sections of which there may be several: what the example sets is an example, not a default."""
 TOKEN = "123456789:AAF-abcdefghijklmnopqrstuvwxyz012345"
+PLATFORM_TOKENS = {
+    "TELEGRAM_BOT_TOKEN": TOKEN,
+    "DISCORD_BOT_TOKEN": "MTIz.abc.def",
+    "SLACK_BOT_TOKEN": "xoxb-1-2-abc",
+    "SLACK_APP_TOKEN": "xapp-1-A1-2-abc",
+}
 
 
 def load(tmp_path: Path, text: str) -> Config:
@@ -98,7 +105,8 @@ def test_the_example_shows_every_key_of_every_core_section_with_its_default() ->
 def test_the_example_is_valid_with_every_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "FALLBACK_KEY"):
         monkeypatch.setenv(name, "k")
-    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    for variable, token in PLATFORM_TOKENS.items():
+        monkeypatch.setenv(variable, token)
     text = re.sub(r"(?m)^#(?=[a-z_]+ = |\[)", "", default_config_text())
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(tmp_path / "c.toml", sections=config_sections())
@@ -115,12 +123,13 @@ def test_each_key_of_the_example_is_explained() -> None:
             assert before.startswith("# "), line
 
 
-@pytest.mark.parametrize("name", ["telegram", "console"])
+@pytest.mark.parametrize("name", ["telegram", "discord", "slack", "console"])
 def test_the_example_shows_every_key_of_a_channel_and_is_valid(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = pytest.importorskip(f"channels.{name}", reason="this channel is not part of the checkout")
-    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
+    for variable, token in PLATFORM_TOKENS.items():
+        monkeypatch.setenv(variable, token)
     (cls,) = {
         value.config_cls
         for value in vars(module).values()
@@ -128,7 +137,7 @@ def test_the_example_shows_every_key_of_a_channel_and_is_valid(
     }
     section = uncommented()["channels"][name]
     assert set(section) == set(cls.model_fields)
-    lines = "\n".join(f"{key} = {value!r}" for key, value in section.items())
+    lines = "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in section.items())
     (tmp_path / "c.toml").write_text(f"[channels.{name}]\n{lines}\n")
     config = load_config(tmp_path / "c.toml", sections={f"channels.{name}": cls})
     assert list(config.channels) == [name]

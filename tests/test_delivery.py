@@ -27,10 +27,12 @@ from tests.support.stores import CHAT, OTHER_CHAT, outbound, reminder_at
 PROVIDER = ScriptedProvider(said("unused"))
 
 
-async def sent_away(engine: Rig) -> None:
-    """Wait until the outbox is settled, whatever became of it."""
+async def sent_away(engine: Rig, *, advance_s: float = 0) -> None:
+    """Wait until the outbox is settled, whatever became of it; time goes by in steps of `advance_s`."""
     async with asyncio.timeout(10):
         while (await engine.store.overview.status()).outbox_queued:
+            if advance_s:
+                engine.advance(advance_s)
             await asyncio.sleep(0)
 
 
@@ -76,7 +78,7 @@ async def test_an_uncertain_send_is_repeated_once_and_then_counted(tmp_path: Pat
             while len(channel.attempts) < 2:
                 engine.advance(1)
                 await asyncio.sleep(0.01)
-        await sent_away(engine)
+        await sent_away(engine, advance_s=1)
         engine.advance(3600)
         await engine.bus.publish_outbound(outbound("next"))
         await engine.reads("next")
@@ -161,6 +163,7 @@ async def test_a_message_that_cannot_be_delivered_for_a_quarter_of_an_hour_is_gi
 
 
 async def test_a_chat_that_is_gone_is_left_alone_and_its_jobs_sleep(tmp_path: Path) -> None:
+    """C036: a reminder is due for a chat whose sends are refused for good."""
     channel = MemoryChannel()
     channel.failures.append(ChatGone("bot was blocked by the user"))
     async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery", "scheduler"]) as engine:

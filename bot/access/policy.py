@@ -44,9 +44,27 @@ class AccessPolicy:
     def __init__(self, *, owners: Collection[str], allow_from: Mapping[str, AllowList]) -> None:
         self._owners = frozenset(owners)
         self._allow_from = dict(allow_from)
+        self._old_ids: dict[tuple[str, str], str] = {}
 
     def role_of(self, channel: str, sender_id: str) -> Role:
         """Return the role of a sender. An owner need not be in the channel's allow list."""
+        role = self._named(channel, sender_id)
+        old_id = self._old_ids.get((channel, sender_id))
+        return self._named(channel, old_id) if role is Role.STRANGER and old_id is not None else role
+
+    def moved(self, channel: str, old_id: str, new_id: str) -> bool:
+        """Let a chat that writes in its own name and has another id now keep its role.
+
+        Returns whether the configuration names the old id alone, so that somebody should write the new one there.
+        """
+        if old_id == new_id:
+            return False
+        self._old_ids[channel, new_id] = old_id
+        everybody = self._allow_from.get(channel) == "*"
+        named = self._named(channel, old_id) is not Role.STRANGER and self._named(channel, new_id) is Role.STRANGER
+        return named and not everybody
+
+    def _named(self, channel: str, sender_id: str) -> Role:
         if f"{channel}:{sender_id}" in self._owners:
             return Role.OWNER
         allowed = self._allow_from.get(channel, ())

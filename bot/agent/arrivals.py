@@ -5,6 +5,7 @@ Asked at the turn, not when the message came in: a platform is told first, and a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,14 +15,20 @@ from bot.log import get_logger
 from bot.messages import InboundMessage, Origin
 from bot.records import QueuedMessage
 
+EARLIER_LIMIT_S = 10.0
+"""How long a turn waits for what was said before in its thread; without it, it goes on."""
+
 _log = get_logger(__name__)
 
 
 class Arrivals:
     """Completes messages by what their platform and the outbox know."""
 
-    def __init__(self, channels: Mapping[str, Channel], outbox: Outbox) -> None:
+    def __init__(
+        self, channels: Mapping[str, Channel], outbox: Outbox, *, earlier_limit_s: float = EARLIER_LIMIT_S
+    ) -> None:
         self._channels = channels
+        self._earlier_limit_s = earlier_limit_s
         self._outbox = outbox
 
     async def completed(self, item: QueuedMessage, *, begins: bool) -> QueuedMessage:
@@ -54,7 +61,8 @@ class Arrivals:
         if channel is None:
             return message
         try:
-            return replace(message, earlier=await channel.earlier(message))
-        except ChannelError as exc:
+            async with asyncio.timeout(self._earlier_limit_s):
+                return replace(message, earlier=await channel.earlier(message))
+        except (ChannelError, TimeoutError) as exc:
             _log.warning("earlier messages of the thread not read", error=str(exc))
             return message

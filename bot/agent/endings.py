@@ -48,7 +48,7 @@ class EndingWriter:
             return self._subagent_ending(turn, state, text, rows=outcome.rows, usage=outcome.unrecorded)
         if turn.origin is Origin.USER and (note := self._contradiction(outcome, request)):
             text = f"{text}\n\n{note}"
-        silent = outcome.answered_by_tool and ok
+        silent = (outcome.answered_by_tool and ok) or outcome.silent
         return Ending(
             state=TurnState.DONE,
             rows=tuple(outcome.rows),

@@ -16,6 +16,8 @@ from bot.agent.arrivals import Arrivals
 from bot.agent.circumstances import Circumstances
 from bot.agent.commands import Commands
 from bot.agent.consolidation import Consolidator
+from bot.agent.draft_pace import DraftPace
+from bot.agent.drafting import DraftParts
 from bot.agent.endings import EndingWriter
 from bot.agent.goals import GoalKeeper
 from bot.agent.hearing import Listener
@@ -120,6 +122,7 @@ class AgentLoop:
         self._goals = GoalKeeper(store, clock, policy)
         self._channels = channels
         self._arrivals = Arrivals(channels, store.outbox)
+        self._drafts = DraftParts(turns=store.turns, outbox=store.outbox, clock=clock, pace=DraftPace(), ring=bus.ring)
         self._settings = settings
         self._idle_sessions = idle_sessions
         self._on_end = on_end
@@ -143,7 +146,7 @@ class AgentLoop:
                 running.stopped = True
                 running.task.cancel()
                 stopped = True
-        return stopped
+        return self._voice.stop(address) or stopped
 
     def running(self) -> int:
         """See `TurnControl.running`."""
@@ -174,6 +177,7 @@ class AgentLoop:
                 await self._drain()
                 raise
             finally:
+                await self._voice.close()
                 await self._consolidator.close()
                 renewal.cancel()
 
@@ -290,27 +294,21 @@ class AgentLoop:
 
     async def _converse(self, turn: Turn, request: RequestContext) -> None:
         channel = self._channels.get(turn.address.channel)
-        presence = Presence(channel, self._store.turns, turn)
-        with self._idle_sessions.using(turn.session_id, goes_on=turn.lane == turn.address.key):
-            async with presence:
+        async with Presence(channel, self._drafts, turn) as presence:
+            with self._idle_sessions.using(turn.session_id, goes_on=turn.lane == turn.address.key):
                 outcome = await self._ask(turn, request, presence)
                 await presence.settle()
-        if outcome.error is not None:
-            _log.warning("model failed", kind=outcome.error.kind, detail=outcome.error.detail)
-            ending = self._endings.provider_failed(outcome, request, outcome.error)
-        else:
-            ending = self._endings.answered(outcome, request)
-        ending = replace(ending, context_tokens=outcome.context_tokens)
-        ending = await self._goals.settle(ending, outcome, request)
-        turn = replace(outcome.turn, draft_id=presence.draft_id)
-        try:
-            spoken = await self._voice.added_to(ending)
-        except asyncio.CancelledError:  # shutdown or /stop: the answer is there, only its voice is not
-            await self._finish(turn, ending)
-            raise
-        await self._finish(turn, spoken)
-        estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
-        self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
+            if outcome.error is not None:
+                _log.warning("model failed", kind=outcome.error.kind, detail=outcome.error.detail)
+                ending = self._endings.provider_failed(outcome, request, outcome.error)
+            else:
+                ending = self._endings.answered(outcome, request)
+            ending = replace(ending, context_tokens=outcome.context_tokens)
+            ending = await self._goals.settle(ending, outcome, request)
+            await self._finish(outcome.turn, ending)
+            self._voice.turn_ended(ending)
+            estimated_tokens = self._runner.parts.governor.estimated_tokens(str(turn.session_id))
+            self._consolidator.turn_ended(outcome.turn, self._model_of(turn), estimated_tokens=estimated_tokens)
 
     def _model_of(self, turn: Turn) -> Model:
         return self._consolidator.fitted(self._runner.parts.models.get(turn.model))
@@ -368,8 +366,7 @@ class AgentLoop:
         fault_point("finished")
         if more:
             self._bus.ring(Topic.INBOUND)
-        if ending.outbound:
-            self._bus.ring(Topic.OUTBOUND)
+        self._bus.ring(Topic.OUTBOUND)  # also without an answer: a draft may have to go
         message_ids = [item.message.message_id for item in turn.messages]
         self._on_end(turn.address.channel, message_ids, replied=bool(ending.outbound))
         if ending.state is not TurnState.DONE:

@@ -15,6 +15,7 @@ import orjson
 from bot.agent.governor import GovernorLimits
 from bot.agent.governor_budget import MIN_ROWS_TOKENS
 from bot.agent.models import Model
+from bot.agent.reactions import may_stay_silent, says_nothing
 from bot.agent.runs import RunnerParts, RunOutcome, RunSpec
 from bot.agent.tokens import estimate_text
 from bot.errors import ProviderError, ProviderErrorKind
@@ -102,7 +103,9 @@ class ModelTalk:
         if reply.finish_reason == "length" and not reply.text.strip():
             reply = await self.ask(messages, nudge=_THOUGHT_TOO_LONG, tools=False, effort="low")
         reply = await self._continued(messages, reply)
-        if not reply.text.strip() and not self._outcome.answered_by_tool:
+        turn = self._outcome.turn
+        needs_words = not (self._outcome.answered_by_tool or may_stay_silent(turn))
+        if needs_words and says_nothing(turn, reply.text):
             reply = await self._continued(messages, await self.ask(messages, nudge=_EMPTY, tools=False))
         if reply.text.strip() and reply.finish_reason in ("length", "content_filter"):
             key = "answer.cut" if reply.finish_reason == "length" else "answer.filtered"

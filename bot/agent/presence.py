@@ -1,7 +1,7 @@
-"""What a chat sees while its turn runs: "typing", and a draft that grows where the platform can show one.
+"""What a chat sees while its turn runs: its messages marked as seen, "typing", and the text as it grows.
 
-Best effort throughout: a platform that cannot be told is no reason to fail a turn. The draft's id is stored
-once, so that the final text replaces the draft, also after a crash.
+Best effort throughout: a platform that cannot be told is no reason to fail a turn, and one that asked to be left
+alone is left alone. How the growing text is shown is `drafting`'s part.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
+from bot.agent.drafting import Drafting, DraftParts
+from bot.agent.reactions import is_reaction
 from bot.errors import DutifulError
-from bot.interfaces import Channel, ChannelState, Draft, Turns
+from bot.interfaces import Channel, ChannelState
 from bot.log import get_logger
 from bot.messages import Origin
 from bot.records import Turn
@@ -19,82 +21,95 @@ from bot.records import Turn
 TYPING_AFTER_S = 0.3  # quick answers need no signal
 TYPING_EVERY_S = 4.5  # platforms let it fade after about five seconds
 
+_SEEN_LIMIT_S = 2.0  # what a turn's end waits for marks that are still under way
+
 _log = get_logger(__name__)
 
 
 class Presence:
-    """Async context of one turn; `show` takes the growing text, `settle` ends all showing before the answer."""
+    """Async context of one turn; `show` takes the growing text, `settle` ends all showing before the answer.
 
-    def __init__(self, channel: Channel | None, turns: Turns, turn: Turn) -> None:
-        talks = turn.origin is Origin.USER
+    Turns that nobody wrote to, and those that may end without a word, show nothing.
+    """
+
+    def __init__(self, channel: Channel | None, parts: DraftParts, turn: Turn) -> None:
+        talks = turn.origin is Origin.USER and not is_reaction(turn.messages[0].message)
         self._channel = channel if talks and channel is not None else None
-        self._turns = turns
+        self._parts = parts
         self._turn = turn
-        self.draft_id = turn.draft_id
-        self._text = ""
-        self._changed = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._drafting: Drafting | None = None
+        if self._channel is not None and self._channel.draft_interval_s is not None:
+            self._drafting = Drafting(self._channel, parts, turn)
+        self._typing: asyncio.Task[None] | None = None
+        self._marking: asyncio.Task[None] | None = None
 
     @property
     def shows_drafts(self) -> bool:
-        """Whether the channel can show unfinished text now."""
-        channel = self._channel
-        return channel is not None and channel.draft_interval_s is not None and channel.state is ChannelState.READY
+        """Whether the growing text is of use here."""
+        return self._drafting is not None
 
     def show(self, text: str) -> None:
         """Take the whole text so far; it is shown at the channel's own pace."""
-        self._text = text
-        self._changed.set()
+        if self._drafting is not None:
+            self._drafting.show(text)
 
     async def __aenter__(self) -> Self:
         if self._channel is not None:
-            self._tasks.append(asyncio.create_task(self._type(self._channel), name="typing"))
-            if self.shows_drafts:
-                self._tasks.append(asyncio.create_task(self._draft(self._channel), name="draft"))
+            self._marking = asyncio.create_task(self._mark(self._channel), name="mark as seen")
+            self._typing = asyncio.create_task(self._type(self._channel), name="typing")
+        if self._drafting is not None:
+            self._drafting.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.settle()
+        await self._settle(hurried=exc is not None)
+        if self._marking is not None and exc is None:
+            await asyncio.wait([self._marking], timeout=_SEEN_LIMIT_S)
+        await _ended(self._marking)
 
     async def settle(self) -> None:
         """Stop showing; after this nothing of this turn touches the chat but its outbox rows."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._settle(hurried=False)
+
+    async def _settle(self, *, hurried: bool) -> None:
+        await _ended(self._typing)
+        if self._drafting is not None:
+            await self._drafting.end(hurried=hurried)
 
     async def _type(self, channel: Channel) -> None:
         await asyncio.sleep(TYPING_AFTER_S)
         while True:
-            if channel.state is ChannelState.READY:
-                try:
+            try:
+                if await self._is_open(channel):
                     await channel.typing(self._turn.address)
-                except DutifulError as exc:
-                    _log.debug("typing not shown", error=str(exc))
+            except DutifulError as exc:
+                _log.debug("typing not shown", error=str(exc))
             await asyncio.sleep(TYPING_EVERY_S)
 
-    def _next_draft(self) -> Draft:
-        turn = self._turn
-        return Draft(
-            address=turn.address,
-            text=self._text,
-            draft_id=self.draft_id,
-            reply_to=turn.messages[0].message.reply_to,
-            key=f"turn-{turn.id}",
-        )
-
-    async def _draft(self, channel: Channel) -> None:
-        assert channel.draft_interval_s is not None
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
+    async def _mark(self, channel: Channel) -> None:
+        """Mark the turn's messages as seen; a press or an edit has no message of its own."""
+        for message in (item.message for item in self._turn.messages):
             try:
-                draft_id = await channel.show_draft(self._next_draft())
-                if draft_id and draft_id != self.draft_id:
-                    self.draft_id = draft_id
-                    await self._turns.save_draft(self._turn, draft_id)
+                if not message.variant and await self._is_open(channel):
+                    await channel.seen(message.address, message.message_id)
             except DutifulError as exc:
-                _log.debug("draft not shown", error=str(exc))
-            await asyncio.sleep(channel.draft_interval_s)
+                _log.debug("not marked as seen", error=str(exc))
+
+    async def _is_open(self, channel: Channel) -> bool:
+        """Say whether the channel can be asked for anything, and the platform did not ask for a pause."""
+        if channel.state is not ChannelState.READY:
+            return False
+        state = await self._parts.turns.draft_state(self._turn)
+        return state.held_until_us <= self._parts.clock.now_us()
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    """End a task whose outcome does not matter; what it failed with is logged."""
+    if task is None:
+        return
+    task.cancel()
+    (error,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(error, Exception):
+        _log.error("not shown", what=task.get_name(), error=f"{type(error).__name__}: {error}")

@@ -16,12 +16,14 @@ from functools import cached_property
 from bot.agent.draft_text import DraftText
 from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.models import Model
+from bot.agent.reactions import may_stay_silent, says_nothing
 from bot.agent.runs import Offload, RunnerParts, RunOutcome, RunSpec, StopReason
 from bot.agent.step import PreparedCall, StepCalls, partition_tool_batches
 from bot.agent.tokens import estimate_tools
 from bot.errors import ProviderError, ProviderErrorKind
 from bot.interfaces import ModelReply
 from bot.log import get_logger
+from bot.messages import NO_REPLY
 from bot.records import CallRecord, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.calls import call_ids, with_unique_ids
@@ -150,9 +152,14 @@ class _Run:
         """Take the final text, whole if it can be had."""
         outcome = self._outcome
         reply = await self._talk.in_full(self._messages, reply)
+        if says_nothing(outcome.turn, reply.text):
+            reply = replace(reply, text="")
         outcome.text = reply.text.strip()
         if outcome.text:
             self._fresh.append(assistant_row(replace(reply, text=outcome.text)))
+        elif may_stay_silent(outcome.turn):
+            outcome.silent = True
+            self._fresh.append(assistant_row(replace(reply, text=NO_REPLY)))
         elif not outcome.answered_by_tool:
             outcome.stop = StopReason.EMPTY
         outcome.rows = self._fresh
@@ -167,7 +174,7 @@ class _Run:
         except ProviderError as exc:
             _log.warning("no closing words", detail=exc.detail)
         else:
-            outcome.text = reply.text.strip()
+            outcome.text = "" if says_nothing(outcome.turn, reply.text) else reply.text.strip()
             if outcome.text:
                 self._fresh.append(assistant_row(replace(reply, text=outcome.text)))
         outcome.rows = self._fresh

@@ -87,6 +87,7 @@ class RunOutcome:
     recorded: Usage = field(default_factory=Usage)  # the part of it that steps have stored already
     answered_by_tool: bool = False  # a message to this very chat stands for the final text
     tool_words: str = ""  # what that message said
+    silent: bool = False  # the model chose to say nothing, where nobody had asked
     concluded: bool = False  # that message ends the turn
     used: Counter[str] = field(default_factory=Counter)  # successful calls by tool name
     changed: Counter[str] = field(default_factory=Counter)  # those of them that did not only look

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from bot.agent.goal_words import goal_lines
 from bot.agent.hearing import audio_words, in_words
+from bot.agent.reactions import is_reaction, reaction_words
 from bot.agent.skill_file import MAX_BODY_CHARS
 from bot.agent.skills import Skill, SkillSet, SkillSource
 from bot.clock import from_us
@@ -32,6 +33,10 @@ _ASKING = frozenset({Origin.USER, Origin.JOB})  # people's own words, now or whe
 _GOAL_GOES_ON = """[Sustained goal: its next turn. Go on with what is open of the goal in the runtime context below.
 Mark what is finished with the task tool. When all is done, or you cannot go on without the person, call complete_goal
 with a recap for them. Your final text of this turn reaches the chat as a note on progress: a sentence or two.]"""
+
+_NOT_FETCHED = (
+    "[Tell the person which file did not reach you and what they can do: send it again, a smaller one, or a link.]"
+)
 
 _GOAL_IDLE = """
 [In the last turn no tool did anything. If that happens again the goal will be closed.]"""
@@ -55,6 +60,8 @@ def user_row(
     message = item.message
     parts = [_earlier(message), _quoted(message), _body(message)]
     parts += [_attachment_line(attachment) for attachment in message.attachments]
+    if any(attachment.error for attachment in message.attachments):
+        parts.append(_NOT_FETCHED)
     if late and message.sent_us is not None:
         sent = from_us(message.sent_us, ZoneInfo(request.zone))
         parts.append(f"(written {sent:%Y-%m-%d %H:%M}, received later)")
@@ -83,6 +90,8 @@ def _skill(skill: Skill) -> str:
 
 def _body(message: InboundMessage) -> str:
     """Return the message's own words, marked when the system and not a person sends them."""
+    if message.origin is Origin.USER and is_reaction(message):
+        return reaction_words(message)
     text = in_words(message)
     if message.origin is Origin.USER and "forwarded_from" in message.meta and text.strip():
         lines = "\n".join(f"> {line}" for line in text.splitlines())
@@ -101,6 +110,13 @@ def _body(message: InboundMessage) -> str:
         return (
             f"[Background task “{label}” ended: {outcome}. Tell the person its result in your own answer.]\n\n"
             f"{text}\n\n[/Background task]"
+        )
+    if message.origin is Origin.APPROVAL and "mcp_tool" in message.meta:
+        server, tool = (on_one_line(str(message.meta.get(key, ""))) for key in ("mcp_server", "mcp_tool"))
+        outcome = on_one_line(str(message.meta.get("outcome", "")))
+        return (
+            f"[The call of {tool} of the MCP server {server}, which waited for the person's answer, ended: {outcome}. "
+            f"Tell the person its result in your own answer.]\n\n{text}\n\n[/The call]"
         )
     return text
 

@@ -146,6 +146,11 @@ class Channel(ABC):
     config_cls: ClassVar[type[BaseModel]]
     format_hint: ClassVar[str] = "Markdown is fine."  # one line for the system prompt
     draft_interval_s: ClassVar[float | None] = None  # how often a draft may change; None: no drafts
+    draft_group_interval_s: ClassVar[float | None] = None  # the same in groups; None: as in private chats
+    draft_least_bytes: ClassVar[int] = (
+        24  # of UTF-8: what is shorter is no message yet; some words, in Chinese a clause
+    )
+    draft_gap_s: ClassVar[float] = 0.0  # between any two drafts of the channel, whatever chats they are in
     needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
 
     problem: str = ""  # why it is not ready, free of secrets
@@ -179,13 +184,28 @@ class Channel(ABC):
 
     @abstractmethod
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
-        """Send all parts not in `progress.sent_ids`, reporting each. Raises a `ChannelError`."""
+        """Send all parts that are not in `progress.sent_ids`, reporting each as soon as it is out.
+
+        When this returns, `progress.sent_ids` has the platform's id of every part, in order. How a message is
+        parted must not change from one try to the next: a later one goes on behind the parts that are out.
+
+        Raises:
+            SendUncertain: the next part may have arrived.
+            RateLimited: nothing may be sent for a while, to this chat or `everywhere`.
+            SendRejected, ChatGone, ChatMigrated, ChannelAuthError: see `bot/errors.py`.
+            ChannelError: the next part did not arrive and may be tried again.
+        """
 
     async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:  # noqa: ARG002 - part of the seam
         """Look up which parts of a send with an unknown outcome arrived.
 
-        Returns the platform ids of the parts that are out, from the first one on: all, some, or () when the
-        next one can be sent without doubling anything. None when that cannot be known.
+        `row.sent_ids` are the parts known to be out; where the outcome of one stays unknown for good, an entry
+        stands for it that is no id of the platform. Returns the platform ids of the parts that are out, from the
+        first one on: all, some, or () when the next one can be sent without doubling anything. None when that
+        cannot be known.
+
+        Raises:
+            ChannelError: it cannot be looked up now; asked again later if it is retryable.
         """
         return None
 
@@ -204,16 +224,24 @@ class Channel(ABC):
         """Mark a message as seen by the bot, where the platform has such a mark; best effort."""
 
     async def show_draft(self, draft: Draft) -> str:
-        """Show unfinished text and return the id of the message it stands in.
+        """Show unfinished text and return the id of the message it stands in, '' where none is needed.
+
+        What is too long for one message is shown as far as it fits. Called at this channel's own pace, one call
+        of a turn after the other, and never cancelled while the platform is asked but for a shutdown.
 
         Raises:
             RateLimited: nothing may be shown in this chat for `retry_after_s`.
-            ChannelError: it was not shown; the next one may be.
+            SendUncertain: a first draft may stand there, and `key` cannot tell; there will be no other.
+            ChannelError: it was not shown; the next one may be if `retryable`, else none of this turn.
         """
         return draft.draft_id
 
     async def drop_draft(self, address: Address, draft_id: str) -> None:
-        """Remove a draft that no final text will replace; best effort."""
+        """Remove a draft that no final text will replace; one that is gone already is a success.
+
+        Raises:
+            ChannelError: it may stand there still; asked again if that helps. Never `SendUncertain`.
+        """
 
     def private_address(self, user_id: str) -> Address | None:  # noqa: ARG002 - part of the seam
         """Return where one person can be written to in private, if the id alone tells."""

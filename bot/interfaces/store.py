@@ -22,11 +22,14 @@ from bot.records import (
     CallRecord,
     CallResult,
     DeadLetter,
+    DraftState,
     Ending,
     Goal,
     Job,
     Message,
     NewJob,
+    OutboxChange,
+    OutboxPage,
     OutboxRow,
     Person,
     PressOutcome,
@@ -70,7 +73,14 @@ class Turns(Protocol):
         """
 
     async def save_draft(self, turn: Turn, draft_id: str) -> None:
-        """Remember the platform message that shows the turn's unfinished text."""
+        """Remember the platform message that shows the turn's unfinished text.
+
+        It becomes the first message the turn ends with, if that goes to the turn's address and is text alone.
+        Else it is withdrawn: also when the turn sends something else there first, or the person wrote below it.
+        """
+
+    async def draft_state(self, turn: Turn) -> DraftState:
+        """Return which message shows the turn's unfinished text, and whether the chat may be shown anything now."""
 
     async def finish(self, turn: Turn, ending: Ending) -> bool:
         """End the turn, durably: history, outbox, inbox rows, lease, all in one transaction.
@@ -149,14 +159,14 @@ class Outbox(Protocol):
         """Mark the sendable heads of up to `limit` order keys as sending, and return them.
 
         A row that comes in state `sending` is one whose send was cut short: its fate is unknown. The second
-        value is when the next row may be sent, None when none waits.
+        value is when the next row may be sent, None when none waits; after `limit` rows it is now.
         """
 
     async def next_due_us(self, channels: Collection[str]) -> int | None:
         """Return when the next queued row may be sent, None when nothing is queued."""
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
-        """Store the platform ids of the parts sent so far."""
+        """Store the platform ids of the parts sent so far; the next part has a whole lease again."""
 
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """End a row well: sent, or uncertain when nobody can say. True when another row of its key waits."""
@@ -169,23 +179,33 @@ class Outbox(Protocol):
         error: str,
         uncertain: bool = False,
         sent_ids: Sequence[str] | None = None,
+        counts: bool = True,
     ) -> None:
-        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts."""
+        """Queue a row again for later; `uncertain` counts a send that may have arrived. None keeps the parts.
+
+        `counts`: whether this claim was a try; being asked to wait, or looking what arrived, is none.
+        """
+
+    async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
+        """Keep a row in state sending, its fate unknown: at `look_at_us` it is claimed to be looked into."""
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """Hold back everything for a chat until then (rate limit)."""
 
-    async def bury(self, outbox_id: int, error: str) -> None:
-        """Make a row a dead letter, so that the next of its key can go."""
+    async def bury(self, outbox_id: int, error: str, *, uncertain: bool = False) -> None:
+        """Make a row a dead letter, so that the next of its key can go; `uncertain`: it may have arrived after all."""
 
     async def close_chat(self, address: Address, error: str) -> int:
         """Bury what is queued for a chat that is gone, pause its jobs and goals; returns the number of jobs paused."""
 
-    async def reopen_chat(self, address: Address) -> None:
-        """Note that the chat speaks to us again."""
+    async def reopen_chat(self, address: Address) -> int:
+        """Note that the chat speaks to us again; jobs that its closing paused go on. Returns how many."""
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
-        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction."""
+        """Move keys, sessions, jobs and queued rows of a chat to its new id, in one transaction.
+
+        A cursor `moved_prefix(channel)` + new id keeps the old one, for what the configuration says of it.
+        """
 
     async def job_of(self, address: Address, platform_id: str) -> str:
         """Return the id of the job whose reminder was sent as this platform message, or ''."""
@@ -337,8 +357,8 @@ class Cursors(Protocol):
     async def get(self, name: str, *, max_age_us: int | None = None) -> str | None:
         """Return a cursor, or None when unset or older than `max_age_us`."""
 
-    async def set(self, name: str, value: str) -> None:
-        """Commit a cursor."""
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
+        """Commit a cursor; `durable`: so that power loss does not undo it."""
 
     async def starting_with(self, prefix: str) -> dict[str, str]:
         """Return all cursors whose names begin so, by name."""
@@ -397,6 +417,19 @@ class Overview(Protocol):
 
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters, newest first."""
+
+    async def outbox(self, *, before_id: int | None = None, limit: int) -> OutboxPage:
+        """Return the newest messages (below an id) that wait, are being sent, are dead or uncertain; oldest first."""
+
+    async def resend(self, ids: Collection[int] | None) -> OutboxChange:
+        """Queue dead letters again in their old place, None: all of them; what waits is tried now.
+
+        Parts that are out stay out, and a chat that was closed is tried. One that was named although it is uncertain
+        goes out from its first part in doubt on. All or none.
+        """
+
+    async def drop(self, ids: Collection[int] | None) -> OutboxChange:
+        """Forget messages that are not being sent, None: all dead letters. All or none."""
 
     async def prune(self, *, older_than_us: int) -> int:
         """Forget bookkeeping that was settled before then, dead letters excepted; returns the rows removed.

@@ -18,7 +18,7 @@ import orjson
 
 from bot.clock import Clock, SystemClock, from_us
 from bot.interfaces import ModelReply, ModelRequest, Provider
-from bot.messages import ToolCall
+from bot.messages import NO_REPLY, ToolCall
 from bot.providers.phrases_intents import (
     Add,
     Ambiguous,
@@ -37,9 +37,10 @@ from bot.records import Message
 from bot.texts import say
 
 _CONTEXT = "\n\n[Runtime Context"
-_QUOTE = re.compile(r"\A\[(Quoted|Forwarded) message.*?\[/\1 message\](?:\n\n|\Z)", re.DOTALL)
+_QUOTE = re.compile(r"\A\[(Quoted message|Forwarded message|Earlier messages).*?\[/\1\](?:\n\n|\Z)", re.DOTALL)
 _JOB_LINE = re.compile(r"^• (?P<title>.+) — .*\[(?P<id>job-\w+)\]$", re.MULTILINE)
 _CALL_ID = re.compile(rf"{STAND_IN_CALL_PREFIX}(?P<index>\d+)-")
+_REACTION = "[Reaction "
 _TOOL = "cron"
 
 _Call = tuple[int, dict[str, Any]]  # the place of the message it is made for, and its arguments
@@ -78,7 +79,10 @@ class OfflineProvider(Provider):
 
     def _reply(self, request: ModelRequest) -> ModelReply:
         """Do what the turn's messages ask for, then answer each in its order with what the tool said."""
-        said = _said_in(request)
+        messages = _said_in(request)
+        said = [one for one in messages if not one.text.startswith(_REACTION)]
+        if messages and not said:
+            return ModelReply(text=NO_REPLY)
         reading = _Reading(said, language=request.language, now=self._now(request.zone))
         if reading.calls and _has_tool(request.tools):
             return _call(reading.calls)

@@ -26,6 +26,8 @@ _OWN_WORDS = (
     "sustained goal",
     "untrusted content",
     "requested skill",
+    "earlier messages",
+    "reaction",
 )
 # Whatever opens a bracket with a straight side, as far as a reader could take it for a square one.
 _OPENERS = (

@@ -6,13 +6,11 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
-from bot.memories import HomeKind, MemoryHome
 from bot.messages import Address, OutboundMessage, clean_text
 from bot.records import OutboxRow, SendState
+from bot.store.chats import close_chat, migrate_chat, reopen_chat
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
 from bot.store.database import Database
-from bot.store.goals import pause_goals
-from bot.store.memory import migrate_memory
 
 SEND_LEASE_US = 300 * US_PER_S
 """A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
@@ -51,22 +49,36 @@ def insert_outbound(
     return int(cursor.lastrowid or 0)
 
 
-def _heads(channels: Collection[str]) -> str:
-    """Return FROM and WHERE for the oldest unsettled row of each order key."""
-    return (
-        " FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key"  # noqa: S608 - only question marks are put in
-        f" WHERE o.channel IN ({','.join('?' * len(channels))}) AND o.state IN ('queued', 'sending')"
-        " AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.order_key = o.order_key AND p.id < o.id"
-        " AND p.state IN ('queued', 'sending'))"
+def _heads(channels: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return WITH, and its values, for the ids of the oldest unsettled row of each order key of the channels.
+
+    It goes from key to key in the index of waiting rows, so that neither a long queue of one chat nor the queue
+    of another channel costs anything.
+    """
+    waits = "state IN ('queued', 'sending')"
+    first = f"SELECT (SELECT min(order_key) FROM outbox WHERE {waits} AND order_key > ? AND order_key < ?), ?"  # noqa: S608
+    starts = " UNION ALL ".join([first] * len(channels)) or "SELECT NULL, NULL"
+    sql = (
+        f"WITH RECURSIVE keys (k, stop) AS ({starts} UNION ALL"  # noqa: S608 - only question marks are put in
+        f" SELECT (SELECT min(order_key) FROM outbox WHERE {waits} AND order_key > k AND order_key < stop), stop"
+        " FROM keys WHERE k IS NOT NULL),"
+        f" heads (id) AS (SELECT (SELECT min(id) FROM outbox WHERE order_key = k AND {waits})"
+        " FROM keys WHERE k IS NOT NULL) "
     )
+    bounds = tuple(bound for name in channels for bound in (f"{name}:", f"{name};", f"{name};"))  # ; is next to :
+    return sql, bounds
+
+
+_FROM_HEADS = " FROM heads h JOIN outbox o ON o.id = h.id LEFT JOIN chats c ON c.rate_key = o.rate_key"
 
 
 def _next_due_us(conn: sqlite3.Connection, channels: Collection[str]) -> int | None:
+    heads, bounds = _heads(channels)
     sql = (
-        "SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
-        " ELSE o.lease_us + 1 END)" + _heads(channels)
+        f"{heads} SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
+        f" ELSE o.lease_us + 1 END){_FROM_HEADS}"
     )
-    (due_us,) = conn.execute(sql, tuple(channels)).fetchone()
+    (due_us,) = conn.execute(sql, bounds).fetchone()
     return None if due_us is None else int(due_us)
 
 
@@ -85,22 +97,24 @@ class SqlOutbox:
 
     async def claim(self, *, limit: int, channels: Collection[str]) -> tuple[list[OutboxRow], int | None]:
         """See `Outbox.claim`."""
+        heads, bounds = _heads(channels)
         columns = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
         sql = (
-            f"SELECT {columns}" + _heads(channels) + " AND ((o.state = 'queued'"
+            f"{heads} SELECT {columns}{_FROM_HEADS} WHERE (o.state = 'queued'"
             " AND o.not_before_us <= ? AND coalesce(c.not_before_us, 0) <= ?)"
-            " OR (o.state = 'sending' AND o.lease_us < ?)) ORDER BY +o.id LIMIT ?"
+            " OR (o.state = 'sending' AND o.lease_us < ?) ORDER BY o.id LIMIT ?"
         )
 
         def work(conn: sqlite3.Connection) -> tuple[list[OutboxRow], int | None]:
             now = self._clock.now_us()
-            rows = [outbox_row(row) for row in conn.execute(sql, (*channels, now, now, now, limit))]
+            rows = [outbox_row(row) for row in conn.execute(sql, (*bounds, now, now, now, limit))]
             conn.executemany(
                 "UPDATE outbox SET state = 'sending', lease_us = ?, attempts = attempts + 1,"
                 " first_try_us = CASE first_try_us WHEN 0 THEN ? ELSE first_try_us END WHERE id = ?",
                 [(now + SEND_LEASE_US, now, row.id) for row in rows],
             )
-            return rows, _next_due_us(conn, channels)
+            # A full claim says nothing about the rest, so that it is looked at again at once.
+            return rows, now if len(rows) == limit else _next_due_us(conn, channels)
 
         return await self._database.write(work)
 
@@ -110,7 +124,10 @@ class SqlOutbox:
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
         """See `Outbox.part_sent`."""
-        await self._update("UPDATE outbox SET sent_ids = ? WHERE id = ?", (dumps(list(sent_ids)), outbox_id))
+        lease_us = self._clock.now_us() + SEND_LEASE_US
+        await self._update(
+            "UPDATE outbox SET sent_ids = ?, lease_us = ? WHERE id = ?", (dumps(list(sent_ids)), lease_us, outbox_id)
+        )
 
     async def settle(self, outbox_id: int, sent_ids: Sequence[str], *, uncertain: bool = False) -> bool:
         """See `Outbox.settle`."""
@@ -139,13 +156,21 @@ class SqlOutbox:
         error: str,
         uncertain: bool = False,
         sent_ids: Sequence[str] | None = None,
+        counts: bool = True,
     ) -> None:
         """See `Outbox.retry`."""
         parts = None if sent_ids is None else dumps(list(sent_ids))
         await self._update(
             "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ?,"
-            " sent_ids = coalesce(?, sent_ids) WHERE id = ?",
-            (not_before_us, clean_text(error), int(uncertain), parts, outbox_id),
+            " sent_ids = coalesce(?, sent_ids), attempts = attempts - ? WHERE id = ?",
+            (not_before_us, clean_text(error), int(uncertain), parts, int(not counts), outbox_id),
+        )
+
+    async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
+        """See `Outbox.doubt`."""
+        await self._update(
+            "UPDATE outbox SET state = 'sending', lease_us = ?, error = ?, sent_ids = ? WHERE id = ?",
+            (look_at_us - 1, clean_text(error), dumps(list(sent_ids)), outbox_id),
         )
 
     async def delay_chat(self, address: Address, until_us: int) -> None:
@@ -156,44 +181,32 @@ class SqlOutbox:
             (address.rate_key, until_us),
         )
 
-    async def bury(self, outbox_id: int, error: str) -> None:
+    async def bury(self, outbox_id: int, error: str, *, uncertain: bool = False) -> None:
         """See `Outbox.bury`."""
         await self._update(
-            "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE id = ?",
-            (clean_text(error), self._clock.now_us(), outbox_id),
+            "UPDATE outbox SET state = 'dead', error = ?, ended_us = ?, uncertain = uncertain + ? WHERE id = ?",
+            (clean_text(error), self._clock.now_us(), int(uncertain), outbox_id),
         )
 
     async def close_chat(self, address: Address, error: str) -> int:
         """See `Outbox.close_chat`."""
 
         def work(conn: sqlite3.Connection) -> int:
-            conn.execute(
-                "INSERT INTO chats (rate_key, closed) VALUES (?, ?) ON CONFLICT (rate_key) DO UPDATE SET closed = ?",
-                (address.rate_key, error, error),
-            )
-            conn.execute(
-                "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE rate_key = ? AND state = 'queued'",
-                (error, self._clock.now_us(), address.rate_key),
-            )
-            cursor = conn.execute(
-                "UPDATE jobs SET state = 'paused', next_us = NULL, last_error = ? WHERE channel = ? AND chat_id = ?"
-                " AND state = 'active'",
-                (error, address.channel, address.chat_id),
-            )
-            pause_goals(conn, address)
-            return cursor.rowcount
+            return close_chat(conn, address, error, now_us=self._clock.now_us())
 
         return await self._database.write(work, durable=True)
 
-    async def reopen_chat(self, address: Address) -> None:
+    async def reopen_chat(self, address: Address) -> int:
         """See `Outbox.reopen_chat`."""
-        await self._update("UPDATE chats SET closed = '' WHERE rate_key = ?", (address.rate_key,))
+        return await self._database.write(
+            lambda conn: reopen_chat(conn, address, now_us=self._clock.now_us()), durable=True
+        )
 
     async def migrate_chat(self, channel: str, old_chat_id: str, new_chat_id: str) -> None:
         """See `Outbox.migrate_chat`."""
 
         def work(conn: sqlite3.Connection) -> None:
-            _migrate_chat(conn, channel, old_chat_id, new_chat_id)
+            migrate_chat(conn, channel, old_chat_id, new_chat_id, now_us=self._clock.now_us())
 
         await self._database.write(work, durable=True)
 
@@ -230,33 +243,3 @@ class SqlOutbox:
 def _one(rows: sqlite3.Cursor) -> OutboxRow | None:
     row = rows.fetchone()
     return None if row is None else outbox_row(row)
-
-
-def _migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str) -> None:
-    """Give every row of a chat its new id. Lanes that exist under both ids keep the old history."""
-    before, after = f"{channel}:{old}", f"{channel}:{new}"
-    for table in ("inbox", "outbox", "jobs", "subagents", "goals"):
-        conn.execute(
-            f"UPDATE OR IGNORE {table} SET chat_id = ? WHERE channel = ? AND chat_id = ?",  # noqa: S608
-            (new, channel, old),
-        )
-    conn.execute("UPDATE OR REPLACE chats SET rate_key = ? WHERE rate_key = ?", (after, before))
-    conn.execute("UPDATE outbox SET rate_key = ? WHERE rate_key = ?", (after, before))
-    lanes = conn.execute("SELECT key FROM lanes WHERE channel = ? AND chat_id = ?", (channel, old)).fetchall()
-    for (lane,) in lanes:
-        moved = lane.replace(before, after, 1)
-        conn.execute("DELETE FROM lanes WHERE key = ? AND turn_id IS NULL", (moved,))
-        conn.execute("UPDATE OR IGNORE lanes SET key = ?, chat_id = ? WHERE key = ?", (moved, new, lane))
-        for table, column in (("inbox", "lane"), ("sessions", "lane"), ("subagents", "parent_lane")):
-            conn.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (moved, lane))  # noqa: S608
-    migrate_memory(
-        conn,
-        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=old),
-        MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=new),
-    )
-    keys = conn.execute(
-        "SELECT DISTINCT order_key FROM outbox WHERE channel = ? AND chat_id = ?", (channel, new)
-    ).fetchall()
-    for (key,) in keys:
-        if key == before or key.startswith(before + ":"):
-            conn.execute("UPDATE outbox SET order_key = ? WHERE order_key = ?", (after + key[len(before) :], key))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 
+from bot.clock import Clock
 from bot.messages import Address, Usage
-from bot.records import DeadLetter, StoreStatus
+from bot.records import DeadLetter, OutboxChange, OutboxPage, StoreStatus
+from bot.store import letters
 from bot.store.database import Database
 from bot.store.maintenance import prune, retire
 
@@ -15,8 +18,9 @@ _DEAD_IN_STATUS = 10
 class SqlOverview:
     """See `bot.interfaces.Overview`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     async def status(self) -> StoreStatus:
         """See `Overview.status`."""
@@ -59,6 +63,19 @@ class SqlOverview:
     async def dead_letters(self, *, limit: int) -> list[DeadLetter]:
         """See `Overview.dead_letters`."""
         return await self._database.read(lambda conn: _dead_letters(conn, limit))
+
+    async def outbox(self, *, before_id: int | None = None, limit: int) -> OutboxPage:
+        """See `Overview.outbox`."""
+        return await self._database.read(lambda conn: letters.page(conn, before_id=before_id, limit=limit))
+
+    async def resend(self, ids: Collection[int] | None) -> OutboxChange:
+        """See `Overview.resend`."""
+        return await self._database.write(lambda conn: letters.resend(conn, ids), durable=True)
+
+    async def drop(self, ids: Collection[int] | None) -> OutboxChange:
+        """See `Overview.drop`."""
+        now_us = self._clock.now_us()
+        return await self._database.write(lambda conn: letters.drop(conn, ids, now_us=now_us), durable=True)
 
     async def prune(self, *, older_than_us: int) -> int:
         """See `Overview.prune`; other writes get their chance between the portions."""

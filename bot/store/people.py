@@ -67,7 +67,7 @@ class SqlCursors:
 
         return await self._database.read(work)
 
-    async def set(self, name: str, value: str) -> None:
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
         """See `Cursors.set`."""
         now = self._clock.now_us()
         await self._database.write(
@@ -75,7 +75,8 @@ class SqlCursors:
                 "INSERT INTO cursors (name, value, updated_us) VALUES (?,?,?)"
                 " ON CONFLICT DO UPDATE SET value = excluded.value, updated_us = excluded.updated_us",
                 (name, value, now),
-            ).close()
+            ).close(),
+            durable=durable,
         )
 
     async def starting_with(self, prefix: str) -> dict[str, str]:

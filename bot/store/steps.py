@@ -12,6 +12,7 @@ from bot.messages import InboundMessage, ToolCall, Usage, clean_text
 from bot.records import CallRecord, CallResult, CallState, Message, QueuedMessage, Turn
 from bot.store.codec import INBOX_COLUMNS, call_result, call_result_json, inbox_row
 from bot.store.database import Database
+from bot.store.drafts import withdraw_draft
 from bot.store.sessions import append_history, give_title
 from bot.store.turns import add_usage, check_lease, joinable
 from bot.store.unit import SqlUnit
@@ -95,6 +96,8 @@ class SqlSteps:
                 [(turn.id, item.id) for item in joined],
             )
             conn.execute("UPDATE turns SET step = ? WHERE id = ?", (turn.step + 1, turn.id))
+            if joined:  # what answers them belongs below them
+                withdraw_draft(conn, turn.id, turn.address, now_us=self._clock.now_us())
             grown = replace(turn, step=turn.step + 1, messages=(*turn.messages, *joined), has_rows=True)
             return grown, fresh
 

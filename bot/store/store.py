@@ -64,7 +64,7 @@ class SqlStore:
         self.subagents: Subagents = SqlSubagents(database)
         self.goals: Goals = SqlGoals(database)
         self.settings: Settings = SqlSettings(database)
-        self.overview: Overview = SqlOverview(database)
+        self.overview: Overview = SqlOverview(database, clock)
 
     @classmethod
     async def open(cls, path: Path, clock: Clock, *, exclusive: bool, max_waiting: int = 10_000) -> SqlStore:

@@ -8,13 +8,13 @@ from collections.abc import Collection
 from bot.clock import US_PER_S, Clock
 from bot.errors import StaleLease
 from bot.messages import InboundMessage, Origin, Usage, clean_text
-from bot.records import Ending, QueuedMessage, Turn, TurnState
+from bot.records import DraftState, Ending, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, inbox_row
 from bot.store.database import Database
+from bot.store.drafts import draft_state, put_ending
 from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.memory import end_memory_run
-from bot.store.outbox import insert_outbound
 from bot.store.sessions import append_history, begin_session, give_title, session_for
 from bot.store.settings import chosen_model
 
@@ -87,6 +87,10 @@ class SqlTurns:
             conn.execute("UPDATE turns SET draft_id = ? WHERE id = ?", (draft_id, turn.id))
 
         await self._database.write(work)
+
+    async def draft_state(self, turn: Turn) -> DraftState:
+        """See `Turns.draft_state`."""
+        return await self._database.read(lambda conn: draft_state(conn, turn.id, turn.address))
 
     async def finish(self, turn: Turn, ending: Ending) -> bool:
         """See `Turns.finish`."""
@@ -330,10 +334,7 @@ def _finish(conn: sqlite3.Connection, turn: Turn, ending: Ending, now: int) -> N
         ensure_lane(conn, address.key, address)
         session_id = session_for(conn, address.key, turn.messages[0].message, now)
         append_history(conn, session_id, turn.id, ending.chat_rows, now)
-    (draft_id,) = conn.execute("SELECT draft_id FROM turns WHERE id = ?", (turn.id,)).fetchone()
-    for position, message in enumerate(ending.outbound):
-        draft_id = (turn.draft_id or draft_id) if position == 0 else ""
-        insert_outbound(conn, message, now_us=now, turn_id=turn.id, draft_id=draft_id)
+    put_ending(conn, turn.id, address, ending.outbound, now_us=now)
     for inbound in ending.inbound:
         insert_inbound(conn, inbound, now_us=now)
     error = clean_text(ending.error)

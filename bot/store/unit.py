@@ -8,10 +8,10 @@ from bot.conversation import NewSummary, Session
 from bot.interfaces import FiringComposer
 from bot.messages import Address, InboundMessage, OutboundMessage
 from bot.records import Goal, Job, NewJob, Subagent
+from bot.store.drafts import put_in_order
 from bot.store.goals import current_goal, goals_of_lane, insert_goal, update_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.jobs import delete_job, fire_now, insert_job, jobs_of_chat, update_job
-from bot.store.outbox import insert_outbound
 from bot.store.sessions import find_session, switch_session
 from bot.store.settings import notes_of, put_note, put_setting
 from bot.store.subagents import insert_subagent, running_subagents, withdraw_subagents
@@ -32,7 +32,7 @@ class SqlUnit:
 
     def put_outbound(self, message: OutboundMessage) -> int:
         """See `Unit.put_outbound`."""
-        return insert_outbound(self._conn, message, now_us=self._now_us, turn_id=self._turn_id)
+        return put_in_order(self._conn, self._turn_id, message, now_us=self._now_us)
 
     def put_inbound(self, message: InboundMessage) -> None:
         """See `Unit.put_inbound`."""

@@ -388,4 +388,5 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Ich habe keine Erinnerung wie „{wanted}“ gefunden. /reminders zeigt sie.",
         "没有找到类似“{wanted}”的提醒。/reminders 可查看列表。",
     ),
+    "status.thinking": ("is thinking…", "denkt nach…", "正在思考…"),
 }

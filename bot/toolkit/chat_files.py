@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,24 @@ class ChatFiles:
         alone = request.role is Role.OWNER and request.chat_type is ChatType.PRIVATE
         return WorkspaceView.of(self._workspace, request.address.rate_key, all_chats=alone, extra=self._extra)
 
+    def move_chat(self, old_key: str, new_key: str) -> None:
+        """Let a chat that has another address key now keep its files; blocks. Done again it finishes what was begun.
+
+        What it has there already stays. A link takes the old folder's place: history and waiting messages name files
+        by their path.
+
+        Raises:
+            OSError: something cannot be moved; the rest was.
+        """
+        old = WorkspaceView.of(self._workspace, old_key).root
+        new = WorkspaceView.of(self._workspace, new_key).root
+        if old.is_symlink() or not (old.is_dir() or new.is_dir()):
+            return
+        if old.is_dir():
+            _merge(old, new)
+        if not old.exists():
+            old.symlink_to(new.name)
+
     def memory_view(self, home: MemoryHome) -> WorkspaceView:
         """Return the view of the folder of a person's or a chat's memory; creates nothing.
 
@@ -113,3 +132,19 @@ def size_text(size_bytes: int) -> str:
         if size < _UNIT:
             return f"{size:.4g} {unit}"
     return f"{size / _UNIT:.4g} TiB"
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Move a folder to a place where there may be one already, whose entries stay; what is left over stays, too."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+        return
+    for entry in list(source.iterdir()):
+        there = target / entry.name
+        if not os.path.lexists(there):
+            entry.rename(there)
+        elif entry.is_dir() and not entry.is_symlink() and there.is_dir() and not there.is_symlink():
+            _merge(entry, there)
+    with suppress(OSError):  # not empty
+        source.rmdir()

@@ -20,7 +20,9 @@ from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.idle import IdleSessions
+from bot.toolkit.mcp.logins import LateLogins
 from bot.toolkit.mcp.manager import McpManager
+from bot.toolkit.mcp.server_asks import ServerAsks
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.toolkit.waits import WaitingTurns
@@ -57,13 +59,23 @@ class ToolRoom:
         self.pages = PageReader()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.waits = WaitingTurns()
-        self.mcp = McpManager(servers or {}, workspace=workspace, data_dir=data_dir, resolver=resolver)
+        self.asks = ServerAsks(data_dir / "mcp" / "waiting")
+        self.mcp = McpManager(
+            servers or {},
+            workspace=workspace,
+            data_dir=data_dir,
+            resolver=resolver,
+            elicit=self.asks.elicit,
+            sample=self.asks.sample,
+            oauth_of=LateLogins(data_dir),
+        )
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
         await self.changes.recover()
+        await self.asks.start()
         await self.mcp.start()
 
     async def close(self) -> None:
@@ -75,3 +87,4 @@ class ToolRoom:
             parts.push_async_callback(self.pages.close)
             parts.callback(self.web.close)
             parts.push_async_callback(self.mcp.close)
+            parts.push_async_callback(self.asks.close)

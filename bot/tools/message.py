@@ -15,6 +15,7 @@ from bot.toolkit.context import RequestContext, ToolContext, current_call_id, cu
 
 TEXT_LIMIT_CHARS = 40_000
 MEDIA_LIMIT = 10
+_MEDIA_KINDS = frozenset({"image", "audio", "video"})  # what platforms show otherwise than as a file
 MEDIA_LIMIT_BYTES = 50 * 1024 * 1024  # the largest upload Telegram's Bot API takes, https://core.telegram.org/bots/api
 
 
@@ -141,7 +142,8 @@ class MessageTool(Tool):
             if size > MEDIA_LIMIT_BYTES:
                 raise ValueError(f"media: {path} has {size:,} bytes, the limit is {MEDIA_LIMIT_BYTES:,}")
             mime = mimetypes.guess_type(real.name)[0] or "application/octet-stream"
-            kind = "image" if mime.startswith("image/") else "document"
+            family = mime.partition("/")[0]
+            kind = family if family in _MEDIA_KINDS else "document"
             found.append(Attachment(kind=kind, name=real.name, mime=mime, size_bytes=size, path=str(real)))
         return tuple(found)
 

@@ -1,8 +1,9 @@
 """Telegram, through the Bot API.
 
-`config` the section; `channel` the life cycle; `polling` the durable receiving loop; `updates` and
-`content` what an update says; `sending`, `rendering` and `media` the way out and files; `api` the only file
-that touches the SDK, imported when the channel starts.
+`config` the section; `channel` the life cycle; `polling` and `webhook` how updates come; `desk` what is done with
+them, with `albums`, `presses` and `groups`; `updates`, `content` and `taps` what they say; `sending`, `uploads`,
+`rendering` and `media` the way out and files; `menu` and `marks` the rest of the surface; `api` the only file that
+touches the SDK, imported when the channel starts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
@@ -18,7 +18,16 @@ from urllib.parse import quote
 
 import httpx
 import orjson
-from telegram import Bot, InputFile, Update
+from telegram import (
+    Bot,
+    InputFile,
+    InputMedia,
+    InputMediaAudio,
+    InputMediaDocument,
+    InputMediaPhoto,
+    InputMediaVideo,
+    Update,
+)
 from telegram.error import (
     BadRequest,
     Conflict,
@@ -52,6 +61,13 @@ os.environ.setdefault("PTB_TIMEDELTA", "true")
 
 _CONNECT_S = 10.0
 _CONNECTIONS = 64  # one is always taken by the long poll
+
+_ALBUM_FILES: dict[str, Callable[..., InputMedia]] = {
+    "photo": InputMediaPhoto,
+    "video": InputMediaVideo,
+    "audio": InputMediaAudio,
+    "document": InputMediaDocument,
+}
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -137,6 +153,14 @@ class BotApi:
     def file(content: bytes, name: str) -> InputFile:
         """Return a file as a parameter for `call`."""
         return InputFile(content, filename=name, attach=False)
+
+    @staticmethod
+    def album_file(kind: str, content: bytes, name: str, caption: Mapping[str, Any]) -> InputMedia:
+        """Return one file of an album as a part of `call`'s parameter `media`, which takes no plain JSON.
+
+        `kind` is photo, video, audio or document; `caption` holds `caption` and `caption_entities`, as in JSON.
+        """
+        return _ALBUM_FILES[kind](media=InputFile(content, filename=name, attach=True), api_kwargs=dict(caption))
 
     async def download(self, file_path: str, *, timeout_s: float) -> bytes:
         """Return the content of a file that getFile named.

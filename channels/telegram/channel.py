@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.errors import ChannelError, SendRejected
-from bot.interfaces import ChannelContext, ChannelState, SendProgress
+from bot.errors import ChannelError, ChatMigrated
+from bot.interfaces import ChannelContext, Draft, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
 from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
-from channels.telegram.content import BotIdentity
-from channels.telegram.polling import Poller, remove_webhook
-from channels.telegram.updates import CHANNEL
+from channels.telegram.content import CHANNEL, BotIdentity
+from channels.telegram.desk import UpdateDesk
+from channels.telegram.groups import Groups
+from channels.telegram.marks import SeenMark
+from channels.telegram.menu import publish_menu
+from channels.telegram.polling import Poller
+from channels.telegram.webhook import WebhookReceiver
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
+    from channels.telegram.drafts import Drafts
     from channels.telegram.sending import Sender
 
 _log = get_logger(__name__)
 
 
 class TelegramChannel(SupervisedChannel):
-    """One bot on Telegram. Receives by long polling, so it needs no public address."""
+    """One bot on Telegram. Receives by long polling, which needs no public address, or by webhook."""
 
     name: ClassVar[str] = CHANNEL
     config_cls: ClassVar[type[TelegramConfig]] = TelegramConfig
@@ -32,6 +37,12 @@ class TelegramChannel(SupervisedChannel):
         "Telegram: bold, italic, strikethrough, ||spoiler||, links, quotes, lists and code are shown; "
         "tables only as fixed-width text, so prefer lists; keep answers short."
     )
+    # About 1 message/s in a chat, 20/min in a group and 30/s over all chats are allowed
+    # (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this, read 2026-11-29). Edits count
+    # like messages as far as anybody knows; a part is left for what is really sent.
+    draft_interval_s: ClassVar[float | None] = 1.2
+    draft_group_interval_s: ClassVar[float | None] = 4.0
+    draft_gap_s: ClassVar[float] = 0.05
 
     def __init__(self, context: ChannelContext, section: TelegramConfig, timing: Timing) -> None:
         super().__init__(context.clock, retry_base_s=timing.retry_base_s, retry_cap_s=timing.retry_cap_s)
@@ -39,9 +50,12 @@ class TelegramChannel(SupervisedChannel):
         self._section = section
         self._timing = timing
         self._parts: tuple[BotApi, Sender] | None = None
+        self._drafts: Drafts | None = None
         self._opening = asyncio.Lock()
         self._closed = False
-        self._poller: Poller | None = None
+        self._receiver: Poller | WebhookReceiver | None = None
+        self._groups = Groups(section.group_policy, context.cursors)
+        self._seen = SeenMark(section.seen_reaction, timing)
 
     @classmethod
     def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
@@ -56,24 +70,37 @@ class TelegramChannel(SupervisedChannel):
         api, _ = await self._open()
         me = await api.call("getMe", {}, timeout_s=self._timing.call_s)
         identity = _identity(me)
-        try:
-            await remove_webhook(api, self._timing)
-        except SendRejected as exc:
-            # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
-            _log.info("webhooks not looked at", error=str(exc))
-        self.report(ChannelState.READY, "")
         _log.info("telegram connected", bot=identity.username, bot_id=identity.id)
-        self._poller = Poller(
+        desk = UpdateDesk(api=api, me=identity, groups=self._groups, context=self._context, timing=self._timing)
+        receiver = self._receiver = self._build_receiver(api, desk, str(identity.id))
+
+        async def receive() -> None:
+            desk.beside(publish_menu(api, self._context.menu(), self._timing), "telegram-menu")
+            await receiver.run()
+
+        await desk.serve(receive)
+
+    def _build_receiver(self, api: BotApi, desk: UpdateDesk, account: str) -> Poller | WebhookReceiver:
+        if self._section.mode == "webhook":
+            return WebhookReceiver(
+                api=api,
+                desk=desk,
+                section=self._section,
+                account=account,
+                cursors=self._context.cursors,
+                clock=self._context.clock,
+                timing=self._timing,
+                report=self.report,
+            )
+        return Poller(
             api=api,
-            me=identity,
-            policies=self._section.group_policy,
-            intake=self._context.intake,
+            desk=desk,
+            account=account,
             cursors=self._context.cursors,
             clock=self._context.clock,
             timing=self._timing,
             report=self.report,
         )
-        await self._poller.run()
 
     async def _open(self) -> tuple[BotApi, Sender]:
         """Return the client, built at first use and kept."""
@@ -95,7 +122,27 @@ class TelegramChannel(SupervisedChannel):
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
         _, sender = await self._open()
-        await sender.send(message, progress)
+        try:
+            await sender.send(message, progress)
+        except ChatMigrated as exc:
+            self._groups.moved(message.address.chat_id, exc.new_chat_id)
+            raise
+
+    async def show_draft(self, draft: Draft) -> str:
+        """See `Channel.show_draft`."""
+        return await (await self._open_drafts()).show(draft)
+
+    async def drop_draft(self, address: Address, draft_id: str) -> None:
+        """See `Channel.drop_draft`."""
+        await (await self._open_drafts()).drop(address, draft_id)
+
+    async def _open_drafts(self) -> Drafts:
+        api, _ = await self._open()
+        if self._drafts is None:
+            from channels.telegram.drafts import Drafts  # the markdown renderer, loaded by now
+
+            self._drafts = Drafts(api, self._timing)
+        return self._drafts
 
     def private_address(self, user_id: str) -> Address:
         """See `Channel.private_address`: Telegram's private chats have the id of their person."""
@@ -103,12 +150,20 @@ class TelegramChannel(SupervisedChannel):
 
     async def typing(self, address: Address) -> None:
         """See `Channel.typing`."""
-        params = {"chat_id": address.chat_id, "message_thread_id": address.thread_id, "action": "typing"}
+        params = {"chat_id": address.chat_id, "message_thread_id": self._groups.action_thread(address)}
         try:
             api, _ = await self._open()
-            await api.call("sendChatAction", params, timeout_s=self._timing.call_s)
+            await api.call("sendChatAction", {**params, "action": "typing"}, timeout_s=self._timing.call_s)
         except ChannelError as exc:
             _log.debug("typing not shown", chat=address.key, error=str(exc))
+
+    async def seen(self, address: Address, message_id: str) -> None:
+        """See `Channel.seen`: a reaction, where it is allowed."""
+        try:
+            api, _ = await self._open()
+        except ChannelError:
+            return
+        await self._seen.put(api, address, message_id)
 
     async def fetch(self, attachment: Attachment, address: Address) -> Attachment:
         """Return an inbound attachment with its local path, or with the reason why there is none.
@@ -121,9 +176,9 @@ class TelegramChannel(SupervisedChannel):
 
     def last_poll_age_s(self) -> float | None:
         """See `Channel.last_poll_age_s`."""
-        if self._poller is None or self._poller.polled_at_s is None:
+        if self._receiver is None or self._receiver.asked_at_s is None:
             return None
-        return self._context.clock.monotonic_s() - self._poller.polled_at_s
+        return self._context.clock.monotonic_s() - self._receiver.asked_at_s
 
     async def close(self) -> None:
         """See `Channel.close`."""

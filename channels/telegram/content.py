@@ -12,6 +12,9 @@ if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from telegram import Message, MessageEntity
 
 
+CHANNEL = "telegram"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotIdentity:
     """Who we are on the platform. `username` has no @."""

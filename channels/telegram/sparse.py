@@ -32,11 +32,22 @@ def asked_for(update: Json, kinds: Collection[str]) -> Json:
 def _filled(kind: str, value: Json) -> Json:
     if kind.endswith("message"):
         return _message(value)
+    if kind == "message_reaction":
+        return _reaction(value)
     filled = {**value, "from": _person(value.get("from"))} if "from" in value else dict(value)
     if kind == "callback_query":
         filled.setdefault("chat_instance", "")
         if isinstance(filled.get("message"), dict):
             filled["message"] = _message(filled["message"])
+    return filled
+
+
+def _reaction(change: Json) -> Json:
+    filled = {"date": 0, "old_reaction": [], "new_reaction": [], **change}
+    if isinstance(change.get("chat"), dict):
+        filled["chat"] = {"type": _chat_type(change["chat"]), **change["chat"]}
+    if "user" in change:
+        filled["user"] = _person(change["user"])
     return filled
 
 

@@ -9,6 +9,7 @@ from bot.clock import to_us
 from bot.messages import Address, ChatType, InboundMessage, clean_text
 from channels.config import GroupPolicies, GroupPolicy
 from channels.telegram.content import (
+    CHANNEL,
     BotIdentity,
     Span,
     attachments_of,
@@ -19,13 +20,12 @@ from channels.telegram.content import (
     text_of,
     without,
 )
+from channels.telegram.taps import Pressed, Reacted, read_press, read_reaction
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
-    from telegram import CallbackQuery, Chat, ChatMemberUpdated, Message, Update
+    from telegram import Chat, ChatMemberUpdated, Message, Update
 
-ALLOWED_UPDATES = ("message", "edited_message", "callback_query", "my_chat_member")
-
-CHANNEL = "telegram"
+ALLOWED_UPDATES = ("message", "edited_message", "callback_query", "my_chat_member", "message_reaction")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,6 @@ class Received:
 
     message: InboundMessage
     addressed: bool = True
-    callback_id: str = ""
     album_id: str = ""
 
 
@@ -43,6 +42,7 @@ class Edited:
     """A message with its new text; identity is that of the original."""
 
     message: InboundMessage
+    album_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Reopened:
     address: Address
 
 
-Event = Received | Edited | Migrated | Closed | Reopened
+Event = Received | Edited | Pressed | Reacted | Migrated | Closed | Reopened
 
 
 def read_update(update: Update, me: BotIdentity, policies: GroupPolicies) -> Event | None:
@@ -81,7 +81,11 @@ def read_update(update: Update, me: BotIdentity, policies: GroupPolicies) -> Eve
     if update.edited_message is not None:
         return _read_edit(update.edited_message, me, policies.of(str(update.edited_message.chat.id)))
     if update.callback_query is not None:
-        return _read_press(update.callback_query, me, policies)
+        pressed = read_press(update.callback_query, me)
+        return None if pressed is None or _is_off(pressed.chat_id, policies) else pressed
+    if update.message_reaction is not None:
+        chat_id = str(update.message_reaction.chat.id)
+        return None if _is_off(chat_id, policies) else read_reaction(update.message_reaction, me, update.update_id)
     if update.my_chat_member is not None:
         return _read_membership(update.my_chat_member)
     return None
@@ -108,30 +112,12 @@ def _read_edit(message: Message, me: BotIdentity, policy: GroupPolicy) -> Event 
     if not _may_be_for_us(message, me, policy):
         return None
     built = _inbound(message, spans_of(message), me)
-    return None if built is None else Edited(message=built)
+    return None if built is None else Edited(message=built, album_id=message.media_group_id or "")
 
 
-def _read_press(query: CallbackQuery, me: BotIdentity, policies: GroupPolicies) -> Event | None:
-    under = query.message
-    if under is None or not query.data:
-        return None
-    chat_type = _chat_type(under.chat)
-    if chat_type is ChatType.GROUP and policies.of(str(under.chat.id)) is GroupPolicy.OFF:
-        return None
-    # A message too old to be shown to us has no topic either.
-    thread_id = _thread_id(under) if under.is_accessible else None  # type: ignore[arg-type]
-    message = InboundMessage(
-        address=Address(channel=CHANNEL, chat_id=str(under.chat.id), thread_id=thread_id),
-        message_id=str(under.message_id),
-        variant=query.id,
-        text=clean_text(query.data),
-        sender_id=str(query.from_user.id),
-        sender_name=clean_text(query.from_user.full_name or ""),
-        account=str(me.id),
-        chat_type=chat_type,
-        reply_to=str(under.message_id) if chat_type is ChatType.GROUP else "",
-    )
-    return Received(message=message, callback_id=query.id)
+def _is_off(chat_id: str, policies: GroupPolicies) -> bool:
+    # Groups have negative ids, people positive ones.
+    return chat_id.startswith("-") and policies.of(chat_id) is GroupPolicy.OFF
 
 
 def _read_membership(change: ChatMemberUpdated) -> Event | None:

@@ -89,3 +89,16 @@ def test_an_id_that_holds_a_colon_is_not_mistaken_for_another_channels_owner() -
 def test_a_name_in_the_allow_list_admits_nobody_by_name(entry: str) -> None:
     policy = AccessPolicy(owners=[], allow_from={"memory": [entry]})
     assert policy.role_of("memory", "999") is Role.STRANGER
+
+
+def test_a_chat_that_has_another_id_now_keeps_its_role() -> None:
+    """C035: a group that speaks in its own name is let in by its id, which its upgrade changes."""
+    policy = AccessPolicy(owners=["memory:-7"], allow_from={"memory": ["-5", "-1008"], "open": "*"})
+    assert policy.moved("memory", "-5", "-1009") is True  # somebody should write the new one
+    assert policy.moved("memory", "-5", "-1008") is False
+    assert policy.moved("memory", "-6", "-1006") is False
+    assert policy.moved("open", "-5", "-1009") is False
+    assert policy.moved("memory", "-5", "-5") is False
+    policy.moved("memory", "-7", "-1007")
+    roles = [policy.role_of("memory", sender) for sender in ("-1009", "-1008", "-1006", "-1007", "-5")]
+    assert roles == [Role.MEMBER, Role.MEMBER, Role.STRANGER, Role.OWNER, Role.MEMBER]

@@ -42,6 +42,7 @@ async def test_a_message_is_answered_and_remembered(tmp_path: Path) -> None:
 
 
 async def test_a_slow_chat_does_not_hold_up_another_and_keeps_its_own_order(tmp_path: Path) -> None:
+    """C047."""
     model = Held("a1")
     async with rig(tmp_path, AnsweringProvider(model)) as engine:
         await engine.says("a1", chat="A")
@@ -54,6 +55,7 @@ async def test_a_slow_chat_does_not_hold_up_another_and_keeps_its_own_order(tmp_
 
 
 async def test_a_message_that_comes_as_a_turn_ends_needs_no_other_to_be_seen(tmp_path: Path) -> None:
+    """C048: it is committed between the end of the turn and the next look for work."""
     async with rig(tmp_path, AnsweringProvider(Held())) as engine:
         finish = engine.store.turns.finish
 

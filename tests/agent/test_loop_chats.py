@@ -34,13 +34,15 @@ NO_MODEL = "I cannot reach the model right now. Please try again later."
 
 
 async def test_what_the_tool_sent_elsewhere_does_not_swallow_the_answer_here(tmp_path: Path) -> None:
-    provider = ScriptedProvider(calls(("message", {"content": "For B.", "chat_id": "B"})), said("Sent to B."))
+    """C044; in one-shot CLI mode: `test_the_answer_is_printed_when_the_tool_wrote_to_another_chat` of journeys."""
+    provider = ScriptedProvider(calls(("message", {"content": "For B.", "chat_id": "B"})), said("Sent to B"))
     async with rig(tmp_path, provider) as engine:
-        assert await engine.asks("tell B", chat="A", sender="1") == "Sent to B."
+        assert await engine.asks("tell B", chat="A", sender="1") == "Sent to B"
         await engine.reads("For B.", chat="B")
 
 
 async def test_two_turns_at_once_do_not_share_who_was_answered(tmp_path: Path) -> None:
+    """C045."""
     barrier = asyncio.Barrier(2)
 
     async def answer(request: ModelRequest) -> ModelReply:
@@ -131,7 +133,7 @@ async def test_a_draft_becomes_the_answer_and_a_failures_notice_replaces_it(tmp_
     class Streaming(ScriptedProvider):
         async def complete(self, request: ModelRequest, on_text: Any = None) -> ModelReply:
             assert on_text is not None
-            on_text("The ans")
+            on_text("The answer is on its way, s")
             await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=5)
             shown.set()
             self.requests.append(request)
@@ -143,7 +145,7 @@ async def test_a_draft_becomes_the_answer_and_a_failures_notice_replaces_it(tmp_
     provider = Streaming(said("The answer."), ProviderError(ProviderErrorKind.CUT, "cut"))
     async with rig(tmp_path, provider, channels=(channel,)) as engine:
         await engine.asks("one")
-        assert channel.drafts[0][1] == "The ans"
+        assert channel.drafts[0][1] == "The answer is on its way, s"
         assert channel.arrived[0].id == channel.drafts[0][0]
         channel.drafts.clear()
         assert await engine.asks("two") == "The answer broke off. Please try again."

@@ -239,4 +239,6 @@ async def test_a_file_that_cannot_be_fetched_is_said_to_the_model_and_the_captio
         await engine.asks("read this", attachments=(voice,))
         assert last_user(provider.requests[0]) == (
             "read this\n\n[Attachment: document big.pdf, 26,000,000 bytes; it could not be fetched: file is too big]"
+            "\n\n[Tell the person which file did not reach you and what they can do: send it again, a smaller one,"
+            " or a link.]"
         )

@@ -152,3 +152,40 @@ async def test_a_continuation_after_the_output_limit_shows_both_parts_as_one_dra
         gate.set()
         await engine.reads(LONG)
         assert all(LONG.startswith(text.strip()) for text in drafts(engine))
+
+
+async def test_a_plan_without_its_end_tag_reaches_neither_drafts_nor_the_chat(tmp_path: Path) -> None:
+    """C046: the tag is split over two chunks, and there is a reasoning_content field."""
+    chunks = ["<thi", "nk>plan without end", " tag <fin", "al>Hi</final>"]
+    async with talking(tmp_path) as (engine, api):
+        api.when("hello", [Reply(text="".join(chunks), chunks=chunks, reasoning="the plan", drip_s=0.2)])
+        assert await engine.asks("hello") == "Hi"
+        assert [text for text in drafts(engine) if text != "Hi"] == []
+
+
+async def test_of_hidden_reasoning_and_a_long_answer_only_the_answer_grows(tmp_path: Path) -> None:
+    """C046 once more, with an answer that is long enough to be shown."""
+    go_on = asyncio.Event()
+    chunks = ["<thi", "nk>the plan</th", "ink>", LONG[:400]]
+    async with talking(tmp_path) as (engine, api):
+        reply = Reply(text="".join(chunks) + LONG[400:], chunks=[*chunks, LONG[400:]], stall_after=5, stall_until=go_on)
+        api.when("hello", [reply])
+        await engine.says("hello")
+        await engine.until(engine.channel.screen)
+        go_on.set()
+        await engine.reads(LONG)
+        assert all(LONG.startswith(text.strip()) for text in drafts(engine))
+        assert engine.channel.screen() == [LONG]
+
+
+async def test_retries_of_a_failing_model_are_one_message(tmp_path: Path) -> None:
+    """C050: a partial stream and an error, twice, then success."""
+    async with talking(tmp_path) as (engine, api):
+        error = {"message": "overloaded", "type": "server_error"}
+        broken = [Reply(text=LONG[:150], drip_s=0.05, error_stream=error) for _ in range(2)]
+        api.when("hello", [*broken, Reply(text=LONG)])
+        assert await engine.asks("hello") == LONG
+        await engine.idle()
+        assert len(engine.channel.drafts) >= 1
+        assert engine.channel.screen() == [LONG]
+        assert len(api.requests) == 3

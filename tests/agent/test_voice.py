@@ -1,4 +1,4 @@
-"""Answers read aloud: /voice, what is sent with the answer, and that a failure costs nothing but the voice."""
+"""Answers read aloud: /voice, what follows the answer, and that a failure costs nothing but the voice."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.agent.voice import KEEP_S
-from bot.config import LimitsSection
+from bot.agent.voice import KEEP_S, WAITING_LIMIT
 from bot.config.models import SpeechSection
 from bot.interfaces import ModelRequest
-from bot.messages import Attachment
+from bot.messages import Attachment, OutboundKind
 from bot.providers.openai_audio import MAX_SPEECH_CHARS
 from tests.platforms.audio_api import KEY, OGG, SPEAKING, AudioServer, Fault
 from tests.support.engine import AnsweringProvider, Rig, again, calls, rig, said
+from tests.support.held_model import Held
 
 ON = "Answers in this chat are read aloud too. /voice off ends that."
 OFF = "Answers in this chat are text only. With /voice on they are read aloud too."
@@ -39,17 +39,35 @@ def saying(text: str) -> AnsweringProvider:
     return AnsweringProvider(lambda _: said(text))
 
 
-def files(engine: Rig) -> tuple[Attachment, ...]:
-    """Return what came with the newest message."""
-    return engine.channel.arrived[-1].message.attachments
+def voices(engine: Rig) -> list[Attachment]:
+    """Return what was spoken so far; each in a message of its own, behind the text it reads."""
+    spoken = [item.message for item in engine.channel.arrived if item.message.attachments]
+    assert all((message.text, len(message.attachments)) == ("", 1) for message in spoken)
+    return [message.attachments[0] for message in spoken]
+
+
+async def heard(engine: Rig, count: int = 1) -> Attachment:
+    """Wait until so many voices have arrived, and return the newest."""
+    await engine.until(lambda: len(voices(engine)) >= count)
+    assert len(voices(engine)) == count
+    return voices(engine)[-1]
+
+
+async def in_the_end(engine: Rig, count: int = 0) -> None:
+    """Check that no more voices come than these."""
+    await engine.voice.settled()
+    await engine.idle()
+    assert len(voices(engine)) == count
 
 
 async def test_an_answer_is_sent_as_text_and_as_a_voice(tmp_path: Path, server: AudioServer) -> None:
     async with rig(tmp_path, saying("The bus **leaves** at 9."), sections=sections(server)) as engine:
         assert await engine.asks("/voice on") == ON
-        assert files(engine) == ()
-        assert await engine.asks("when?") == "The bus **leaves** at 9."
-        (voice,) = files(engine)
+        assert voices(engine) == []
+        assert await engine.asks("when?", reply_to="77") == "The bus **leaves** at 9."
+        voice = await heard(engine)
+        message = engine.channel.arrived[-1].message
+        assert (message.kind, message.reply_to, message.answers) == (OutboundKind.MESSAGE, "77", "")
         assert (voice.kind, voice.name, voice.mime, voice.size_bytes) == ("voice", "voice.ogg", "audio/ogg", len(OGG))
         assert Path(voice.path).read_bytes() == OGG
         assert not Path(voice.path).is_relative_to(engine.workspace)
@@ -92,7 +110,7 @@ async def test_the_choice_outlives_a_new_conversation_and_a_restart(tmp_path: Pa
         await engine.asks("/new")
     async with again(engine.setup) as engine:
         await engine.asks("hello", message_id="after the restart")
-        assert [item.kind for item in files(engine)] == ["voice"]
+        assert (await heard(engine)).kind == "voice"
 
 
 async def test_without_a_model_there_is_no_voice_to_switch_on(tmp_path: Path) -> None:
@@ -107,10 +125,10 @@ async def test_a_failure_leaves_the_text(tmp_path: Path, server: AudioServer, fa
     async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         assert await engine.asks("hello") == "Yes."
-        assert files(engine) == ()
+        await in_the_end(engine)
         server.fault = None
         await engine.asks("again")
-        assert len(files(engine)) == 1
+        await heard(engine)
 
 
 async def test_a_folder_that_cannot_be_written_leaves_the_text(tmp_path: Path, server: AudioServer) -> None:
@@ -119,7 +137,7 @@ async def test_a_folder_that_cannot_be_written_leaves_the_text(tmp_path: Path, s
     async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         assert await engine.asks("hello") == "Yes."
-        assert files(engine) == ()
+        await in_the_end(engine)
 
 
 async def test_a_voice_that_cannot_be_kept_leaves_no_part_of_it(tmp_path: Path, server: AudioServer) -> None:
@@ -128,7 +146,7 @@ async def test_a_voice_that_cannot_be_kept_leaves_no_part_of_it(tmp_path: Path, 
     async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         assert await engine.asks("hello") == "Yes."
-        assert files(engine) == ()
+        await in_the_end(engine)
     assert list(in_the_way.parent.iterdir()) == [in_the_way]
 
 
@@ -137,6 +155,7 @@ async def test_a_long_answer_is_read_up_to_a_sentence_and_sent_in_full(tmp_path:
     async with rig(tmp_path, saying(text), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         assert await engine.asks("hello") == text.strip()
+        await heard(engine)
     (asked,) = server.asked
     assert MAX_SPEECH_CHARS - 40 < len(asked.fields["input"]) <= MAX_SPEECH_CHARS
     assert asked.fields["input"].endswith("sentences.")
@@ -146,56 +165,102 @@ async def test_an_answer_of_code_alone_is_not_read(tmp_path: Path, server: Audio
     async with rig(tmp_path, saying("```\nls -l\n```"), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         await engine.asks("hello")
-        assert files(engine) == ()
+        await in_the_end(engine)
     assert server.asked == []
 
 
-async def test_a_voice_that_hangs_holds_up_no_other_chat_and_stop_leaves_the_answer(
+async def test_a_voice_that_hangs_holds_up_neither_its_text_nor_anybody_else(
+    tmp_path: Path, server: AudioServer
+) -> None:
+    async with rig(tmp_path, AnsweringProvider(Held()), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        assert await engine.asks("one") == "re: one"
+        await server.wait_for(lambda: server.asked)
+        assert await engine.asks("two") == "re: two"
+        assert await engine.asks("hello", chat="c2") == "re: hello"
+        assert voices(engine) == []
+
+
+async def test_voices_of_a_chat_come_in_the_order_of_its_answers(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, AnsweringProvider(Held()), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        for text in ("one", "two", "three"):
+            await engine.asks(text)
+        await heard(engine, 3)
+    assert [asked.fields["input"] for asked in server.asked] == ["re: one", "re: two", "re: three"]
+
+
+async def test_stop_ends_a_voice_and_the_chat_speaks_again(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        await engine.asks("hello")
+        await server.wait_for(lambda: server.asked)
+        assert await engine.asks("/stop") == "Stopped."
+        await in_the_end(engine)
+        server.fault = None
+        await engine.asks("hello")
+        await heard(engine)
+
+
+async def test_only_so_many_answers_of_a_chat_wait_for_their_voice(tmp_path: Path, server: AudioServer) -> None:
+    async with rig(tmp_path, AnsweringProvider(Held()), sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        await engine.asks("one")
+        await server.wait_for(lambda: server.asked)
+        server.fault = None
+        for number in range(WAITING_LIMIT + 2):
+            await engine.asks(f"more {number}")
+        server.release()
+        await in_the_end(engine, WAITING_LIMIT)
+
+
+async def test_a_shutdown_while_a_voice_hangs_keeps_the_answer_and_loses_the_voice(
     tmp_path: Path, server: AudioServer
 ) -> None:
     provider = saying("Yes.")
     async with rig(tmp_path, provider, sections=sections(server)) as engine:
         await engine.asks("/voice on")
         server.fault = Fault.HELD
-        await engine.says("hello")
-        await server.wait_for(lambda: server.asked)
-        assert await engine.asks("hello", chat="c2") == "Yes."
-        await engine.says("/stop")
-        assert sorted(await engine.texts_count(3)) == sorted([ON, "Stopped.", "Yes."])
-        assert files(engine) == ()
-        await engine.idle()
-        assert len(provider.requests) == 2  # one in each chat
-
-
-async def test_a_shutdown_while_a_voice_hangs_keeps_the_answer(tmp_path: Path, server: AudioServer) -> None:
-    provider = saying("Yes.")
-    limited = {**sections(server), "limits": LimitsSection(shutdown_grace_s=0.01)}
-    async with rig(tmp_path, provider, sections=limited) as engine:
-        await engine.asks("/voice on")
-        server.fault = Fault.HELD
-        await engine.says("hello")
+        assert await engine.asks("hello") == "Yes."
         await server.wait_for(lambda: server.asked)
         await engine.stop_loop()
-        assert await engine.texts_count(2) == [ON, "Yes."]
-        assert files(engine) == ()
     async with again(engine.setup) as engine:
-        await engine.idle()
+        await in_the_end(engine)
     assert len(provider.requests) == 1
+
+
+async def test_a_crash_while_a_voice_hangs_loses_the_voice_alone(tmp_path: Path, server: AudioServer) -> None:
+    provider = saying("Yes.")
+    async with rig(tmp_path, provider, sections=sections(server)) as engine:
+        await engine.asks("/voice on")
+        server.fault = Fault.HELD
+        assert await engine.asks("hello") == "Yes."
+        await server.wait_for(lambda: server.asked)
+        await engine.crash()
+    async with again(engine.setup) as engine:
+        await in_the_end(engine)
+        server.fault = None
+        assert await engine.asks("hello", message_id="after the crash") == "Yes."
+        await heard(engine)
 
 
 async def test_old_voices_are_removed_and_new_ones_stay(tmp_path: Path, server: AudioServer) -> None:
     async with rig(tmp_path, saying("Yes."), sections=sections(server)) as engine:
         await engine.asks("/voice on")
         await engine.asks("one")
-        old = Path(files(engine)[0].path)
+        old = Path((await heard(engine)).path)
         past = old.stat().st_mtime - KEEP_S - 60
         os.utime(old, (past, past))
         server.sound = OGG + b"another"
         await engine.asks("two")
-        kept = Path(files(engine)[0].path)
+        kept = Path((await heard(engine, 2)).path)
         server.sound = OGG + b"third"
         await engine.asks("three")
-        assert sorted(old.parent.iterdir()) == sorted({kept, Path(files(engine)[0].path)})
+        newest = Path((await heard(engine, 3)).path)
+        assert sorted(old.parent.iterdir()) == sorted({kept, newest})
 
 
 async def test_what_the_message_tool_sent_as_the_answer_is_not_read(tmp_path: Path, server: AudioServer) -> None:
@@ -207,5 +272,5 @@ async def test_what_the_message_tool_sent_as_the_answer_is_not_read(tmp_path: Pa
         await engine.asks("/voice on")
         assert await engine.asks("hello") == "By tool."
         await engine.turns_end(2)
-        assert files(engine) == ()
+        await in_the_end(engine)
     assert server.asked == []

@@ -79,7 +79,11 @@ class ConsoleHarness(ChannelHarness):
 
     def shown(self, address: Address) -> list[Shown]:
         return [
-            Shown(text=event["text"], buttons=tuple(label for row in event["buttons"] for label in row))
+            Shown(
+                text=event["text"],
+                id=str(event["outbox"]),
+                buttons=tuple(label for row in event["buttons"] for label in row),
+            )
             for event in self._events
             if event["event"] == "message"
         ]
@@ -106,6 +110,7 @@ class ConsoleHarness(ChannelHarness):
             if event["event"] != "message":
                 continue
             if self._hangs_up:
+                self._hangs_up = False
                 self.console.detach(terminal)
                 return
             self.console.confirm(event["outbox"])

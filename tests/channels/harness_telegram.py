@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from bot.interfaces import ChannelState
 from bot.messages import Address
@@ -15,11 +15,16 @@ from channels.text import utf16_length
 from tests.platforms.bot_api import BotApi
 from tests.platforms.bot_api_faults import Fault, too_many_requests
 from tests.support.channel_harness import ChannelHarness, Shown
+from tests.support.service import free_port
 
 PRIVATE = Address(channel="telegram", chat_id="5")
+GROUP = Address(channel="telegram", chat_id="-1001")
 TOPIC = Address(channel="telegram", chat_id="-1001", thread_id="42")
 
-QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=0.4)
+OTHER_BOT = 777
+PUBLIC = "https://bot.example"
+
+QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=0.4, webhook_check_s=0.05)
 """The channel's waits, short enough for tests."""
 
 
@@ -35,6 +40,7 @@ class TelegramHarness(ChannelHarness):
         self.api.add_chat(5)
         self.api.add_chat(-1001, chat_type="supergroup", is_forum=True, topics=(42, 43))
         self._last_update = 0
+        self._keyboards: dict[tuple[str, str], Any] = {}  # as clients saw them before the first press
         super().__init__(workspace)
 
     @property
@@ -44,6 +50,10 @@ class TelegramHarness(ChannelHarness):
     @property
     def thread(self) -> Address:
         return TOPIC
+
+    @property
+    def group(self) -> Address:
+        return GROUP
 
     def build(self, *, token: str = "", **section: object) -> TelegramChannel:
         # The port is known once the server was up; before that the channel waits for it anyway.
@@ -60,10 +70,36 @@ class TelegramHarness(ChannelHarness):
         await self.api.go_down()
 
     def person_says(self, address: Address, text: str) -> str:
+        return self._say(address, text=text if int(address.chat_id) > 0 else self.api.mention(text))
+
+    def person_mutters(self, address: Address, text: str) -> str:
+        return self._say(address, text=text)
+
+    def person_replies(self, address: Address, message_id: str, text: str, *, fragment: str = "") -> str:
+        return self._say(address, text=text, reply_to=int(message_id), quote=fragment or None)
+
+    def bot_says(self, address: Address, text: str, *, mentions: bool) -> str:
+        said = self.api.mention(text) if mentions else text
+        return self._say(address, text=said, is_bot=True, user_id=OTHER_BOT, first_name="Other")
+
+    def echo(self, address: Address, text: str) -> None:
+        me = self.api.world.bot
+        self._say(address, text=text, is_bot=True, user_id=me["id"], first_name=me["first_name"])
+
+    def person_sends_file(
+        self, address: Address, name: str, content: bytes, caption: str = "", *, size_bytes: int | None = None
+    ) -> str:
+        ref = self.api.add_file(content, name, size_bytes=size_bytes)
+        size = len(content) if size_bytes is None else size_bytes
+        document = {"file_id": ref, "file_unique_id": f"u{ref}", "file_name": name, "file_size": size}
+        said = caption if int(address.chat_id) > 0 else f"{self.api.mention().upper()} {caption}"
+        return self._say(address, caption=said, extra={"document": document})
+
+    def _say(self, address: Address, **said: Any) -> str:
         chat_id = int(address.chat_id)
         thread_id = int(address.thread_id) if address.thread_id else None
-        said = text if chat_id > 0 else self.api.mention(text)
-        self._last_update = self.api.user_says(chat_id, said, thread_id=thread_id, user_id=int(self.person_id))
+        who = {"user_id": int(self.person_id), **said}
+        self._last_update = self.api.user_says(chat_id, thread_id=thread_id, **who)
         return str(self.api.world.chats[chat_id].last_message_id)
 
     def person_edits(self, address: Address, message_id: str, text: str) -> None:
@@ -80,7 +116,7 @@ class TelegramHarness(ChannelHarness):
 
     def shown(self, address: Address) -> list[Shown]:
         chat = self.api.world.chats[int(address.chat_id)]
-        return [_shown(message) for message in chat.messages.values() if self.api.world.is_own(message)]
+        return [self._shown(message) for message in chat.messages.values() if self.api.world.is_own(message)]
 
     def typing_at(self) -> list[Address]:
         return [
@@ -101,11 +137,82 @@ class TelegramHarness(ChannelHarness):
     def lose_answer(self) -> None:
         self.api.faults.add(Fault(method="sendMessage", drop_after=True))
 
+    def lose_later_answer(self) -> None:
+        self.api.faults.add(Fault(method="sendMessage"))  # the first goes through
+        self.lose_answer()
+
+    def lose_request(self) -> None:
+        self.api.faults.add(Fault(method="sendMessage", drop_before=True))
+
+    def fail_download(self) -> None:
+        self.api.faults.add(Fault(method="getFile", drop_before=True))
+
+    def press_button(self, address: Address, message_id: str, label: str) -> None:
+        message = self.api.world.chats[int(address.chat_id)].messages[int(message_id)]
+        shown: dict[str, Any] = message.get("reply_markup") or {"inline_keyboard": []}
+        rows = self._keyboards.setdefault((address.chat_id, message_id), shown)["inline_keyboard"]
+        data = next(button["callback_data"] for row in rows for button in row if button["text"] == label)
+        self.press_forged(address, message_id, data)
+
+    def press_forged(self, address: Address, message_id: str, data: str) -> None:
+        chat = self.api.world.chats[int(address.chat_id)]
+        now = chat.messages[int(message_id)]
+        button = {"text": "?", "callback_data": data}
+        chat.messages[int(message_id)] = {**now, "reply_markup": {"inline_keyboard": [[button]]}}
+        self._last_update = self.api.press(chat.id, int(message_id), data, user_id=int(self.person_id))
+        chat.messages[int(message_id)] = now
+
+    def told_presser(self) -> list[str]:
+        return [str(call.params.get("text", "")) for call in self.api.calls("answerCallbackQuery") if call.ok]
+
+    def person_reacts(self, address: Address, message_id: str, emoji: str) -> None:
+        self._last_update = self.api.react(int(address.chat_id), int(message_id), emoji, user_id=int(self.person_id))
+
+    def rate_limit_edits(self, address: Address, seconds: int) -> None:
+        self.api.faults.add(too_many_requests("editMessageText", seconds, chat_id=int(address.chat_id)))
+
+    def _shown(self, message: dict[str, Any]) -> Shown:
+        text = str(message.get("text", message.get("caption", "")))
+        entities = message.get("entities") or message.get("caption_entities") or []
+        bold = [_passage(text, e["offset"], e["length"]) for e in entities if e["type"] == "bold"]
+        thread_id = message.get("message_thread_id")
+        rows = message.get("reply_markup", {}).get("inline_keyboard", [])
+        files = [self.api.world.files[ref][1] for ref in _file_ids(message)]
+        return Shown(
+            text=text,
+            id=str(message["message_id"]),
+            thread_id=None if thread_id is None else str(thread_id),
+            reply_to=str(message.get("reply_to_message", {}).get("message_id", "")),
+            bold=tuple(bold),
+            buttons=tuple(str(button["text"]) for row in rows for button in row),
+            files=tuple(files),
+        )
+
+
+class WebhookHarness(TelegramHarness):
+    """The same with a webhook: Telegram posts to a proxy, which passes on to where the channel listens."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.listen_port = free_port()
+        super().__init__(workspace)
+        self.api.webhook.proxy[PUBLIC] = f"http://127.0.0.1:{self.listen_port}"
+
+    def build(self, *, token: str = "", **section: object) -> TelegramChannel:
+        hook = {
+            "mode": "webhook",
+            "webhook_url": f"{PUBLIC}/telegram",
+            "webhook_listen": f"127.0.0.1:{self.listen_port}",
+        }
+        return super().build(token=token, **{**hook, **section})
+
+    def is_confirmed(self) -> bool:
+        return self.api.updates.pending_count == 0
+
 
 @asynccontextmanager
-async def served(workspace: Path) -> AsyncIterator[TelegramHarness]:
+async def served(workspace: Path, make: type[TelegramHarness] = TelegramHarness) -> AsyncIterator[TelegramHarness]:
     """Have the platform up and the channel built but not started."""
-    made = TelegramHarness(workspace)
+    made = make(workspace)
     await made.server_up()
     try:
         yield made
@@ -122,22 +229,10 @@ async def running(harness: TelegramHarness) -> AsyncIterator[TelegramHarness]:
     yield harness
 
 
-def _shown(message: dict[str, object]) -> Shown:
-    text = str(message.get("text", message.get("caption", "")))
-    entities = message.get("entities") or message.get("caption_entities") or []
-    assert isinstance(entities, list)
-    bold = [_passage(text, e["offset"], e["length"]) for e in entities if e["type"] == "bold"]
-    reply = message.get("reply_to_message")
-    thread_id = message.get("message_thread_id")
-    markup = message.get("reply_markup")
-    rows = markup["inline_keyboard"] if isinstance(markup, dict) else []
-    return Shown(
-        text=text,
-        thread_id=None if thread_id is None else str(thread_id),
-        reply_to=str(reply["message_id"]) if isinstance(reply, dict) else "",
-        bold=tuple(bold),
-        buttons=tuple(str(button["text"]) for row in rows for button in row),
-    )
+def _file_ids(message: dict[str, Any]) -> list[str]:
+    """Return the platform's handles of the files in a message; of a picture, that of its largest size."""
+    media = [message[kind] for kind in ("document", "voice", "audio", "video") if kind in message]
+    return [str(item["file_id"]) for item in [*media, *message.get("photo", [])[-1:]]]
 
 
 def _passage(text: str, offset: int, length: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,31 +22,6 @@ from bot.interfaces import ChannelState
 from bot.messages import Button, ChatType, OutboundKind, OutboundMessage
 from tests.support.channel_harness import ChannelHarness, Feature, discover
 from tests.support.recording_intake import RecordingProgress
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test for every channel that has the features it needs."""
-    if "harness" in metafunc.fixturenames:
-        marks = metafunc.definition.iter_markers("needs")
-        needed = {feature for mark in marks for feature in mark.args}
-        fit = [harness for harness in discover() if needed <= harness.features]
-        metafunc.parametrize("harness", fit, ids=lambda harness: harness.name, indirect=True)
-
-
-@pytest.fixture
-async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ChannelHarness]:
-    made: ChannelHarness = request.param(tmp_path)
-    try:
-        yield made
-    finally:
-        await made.stop()
-        await made.server_down()
-
-
-@pytest.fixture
-async def live(harness: ChannelHarness) -> AsyncIterator[ChannelHarness]:
-    async with harness.running():
-        yield harness
 
 
 async def test_a_message_comes_in_with_its_chat_sender_and_identity(live: ChannelHarness) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,55 @@ def test_the_package_has_exactly_one_channel() -> None:
 def test_a_list_of_people_in_another_form_is_told_how_it_is_written(written: object, advice: str) -> None:
     with pytest.raises(ValidationError, match=advice):
         TelegramConfig.model_validate({"token": "1:x", "allow_from": written})
+
+
+# --- webhook ---------------------------------------------------------------------------------------------
+
+HOOK = {"token": "1:x", "mode": "webhook", "webhook_url": "https://bot.example/telegram"}
+
+
+def test_a_webhook_listens_on_this_machine_only_unless_told_otherwise() -> None:
+    config = TelegramConfig.model_validate(HOOK)
+    assert config.webhook_address == ("127.0.0.1", 8443)
+    other = TelegramConfig.model_validate({**HOOK, "webhook_listen": "[::1]:9000"})
+    assert other.webhook_address == ("::1", 9000)
+
+
+def test_a_webhook_without_its_address_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r'mode = "webhook" needs webhook_url'):
+        TelegramConfig.model_validate({"token": "1:x", "mode": "webhook"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "advice"),
+    [
+        ("mode", "push", "polling"),
+        ("webhook_url", "http://bot.example/x", "must begin with https://"),
+        ("webhook_url", "bot.example", "must begin with https://"),
+        ("webhook_url", "https:///x", "must begin with https://"),
+        ("webhook_url", "https://bot.example/a b", "must begin with https://"),
+        ("webhook_url", "https://me:pw@bot.example/x", "must have neither a user"),
+        ("webhook_url", "https://bot.example/x?key=1", "must have neither a user"),
+        ("webhook_url", "https://bot.example:9000/x", "Telegram calls only 443, 80, 88, 8443"),
+        ("webhook_url", "https://bot.example:port/x", "is no URL"),
+        ("webhook_listen", "8443", "host:port"),
+        ("webhook_listen", "off", "host:port"),
+        ("webhook_secret", "not allowed!", "letters, digits"),
+        ("webhook_secret", "x" * 257, "letters, digits"),
+        ("webhook_secret", "", "is empty"),
+        ("seen_reaction", "eyes", "one emoji"),
+        ("seen_reaction", "👀" * 17, "one emoji"),
+    ],
+)
+def test_mistakes_are_told_with_what_is_right(key: str, value: str, advice: str) -> None:
+    with pytest.raises(ValidationError, match=advice) as caught:
+        TelegramConfig.model_validate({**HOOK, key: value})
+    assert "not allowed!" not in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_the_derived_secret_is_stable_depends_on_the_token_and_does_not_show_it() -> None:
+    one, same, other = (TelegramConfig.model_validate({**HOOK, "token": token}) for token in ("1:x", "1:x", "2:y"))
+    assert one.webhook_password == same.webhook_password != other.webhook_password
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,256}", one.webhook_password)
+    assert TelegramConfig.model_validate({**HOOK, "webhook_secret": "own"}).webhook_password == "own"

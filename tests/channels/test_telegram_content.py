@@ -139,3 +139,11 @@ def test_a_poll_is_put_into_words(api: BotApi) -> None:
         "members_only": False,
     }  # fmt: skip
     assert received(api, api.user_says(5, "", extra={"poll": poll})).text == "[poll] Lunch? (yes, no)"
+
+
+@pytest.mark.parametrize("field", ["document", "voice", "audio", "video", "animation"])
+def test_the_caption_of_any_file_is_the_text_that_comes_with_it(api: BotApi, field: str) -> None:
+    media = {**FILE, "duration": 3, "width": 1, "height": 1}
+    message = received(api, api.user_says(5, caption="what is this?", extra={field: media}))
+    assert message.text == "what is this?"
+    assert [item.ref for item in message.attachments] == ["X"]

@@ -311,34 +311,6 @@ async def test_an_update_without_an_id_is_kept_and_blocks_nobody(harness: Telegr
 # --- events ----------------------------------------------------------------------------------------------
 
 
-async def test_a_button_press_is_handed_in_and_then_answered(harness: TelegramHarness) -> None:
-    answered_before: list[int] = []
-    harness.intake.before_commit = lambda message: answered_before.append(len(harness.api.calls("answerCallbackQuery")))
-    chat = harness.api.world.chats[5]
-    markup = {"inline_keyboard": [[{"text": "Yes", "callback_data": "yes"}]]}
-    harness.api.world.new_message(chat, harness.api.world.bot, {"text": "Sure?", "reply_markup": markup})
-    async with running(harness):
-        harness.api.press(5, 1, "yes")
-        await harness.intake.wait_for_texts("yes")
-        await harness.api.wait_for(lambda: harness.api.world.answered_queries)
-    assert answered_before == [0]
-
-
-async def test_a_press_that_cannot_be_answered_any_more_counts_all_the_same(harness: TelegramHarness) -> None:
-    query = {
-        "id": "old",
-        "from": {"id": 111, "is_bot": False, "first_name": "Ada"},
-        "chat_instance": "c",
-        "data": "yes",
-        "message": {"chat": {"id": 5, "type": "private", "first_name": "Ada"}, "message_id": 4, "date": 0},
-    }
-    async with running(harness):
-        harness.api.push_raw({"callback_query": query})
-        await harness.api.wait_for(lambda: harness.api.calls("answerCallbackQuery"))
-        harness.api.user_says(5, "next")
-        await harness.intake.wait_for_texts("yes", "next")
-
-
 async def wait_for_event(harness: TelegramHarness, act: Callable[[], object], seen: Callable[[], object]) -> None:
     async with running(harness):
         act()

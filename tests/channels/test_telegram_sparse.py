@@ -9,6 +9,7 @@ import pytest
 from bot.messages import ChatType
 from channels.config import GroupPolicies
 from channels.telegram.api import BotApi
+from channels.telegram.taps import Pressed, Reacted
 from channels.telegram.updates import Received, read_update
 from tests.support.telegram_updates import ME
 
@@ -83,9 +84,17 @@ MENTION = {"type": "mention", "offset": 0, "length": 6}
 
 
 def test_a_press_without_an_instance_is_a_press() -> None:
-    event = read({"callback_query": {"id": "9", "from": {"id": 5}, "message": WHOLE, "data": "yes"}})
-    assert isinstance(event, Received)
-    assert event.message.text == "yes"
+    event = read({"callback_query": {"id": "9", "from": {"id": 5}, "message": WHOLE, "data": "b1.0"}})
+    assert isinstance(event, Pressed)
+    assert event.press is not None
+    assert event.press.outbox_id == 1
+
+
+def test_a_reaction_with_only_what_is_needed_is_a_reaction() -> None:
+    emoji = {"type": "emoji", "emoji": "👍"}
+    event = read({"message_reaction": {"chat": {"id": 5}, "message_id": 3, "user": {"id": 5}, "new_reaction": [emoji]}})
+    assert isinstance(event, Reacted)
+    assert event.reactions[0].emoji == "👍"
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ import pytest
 from telegram import Update
 
 from bot.clock import to_us
-from bot.messages import Address, ChatType, InboundMessage
+from bot.messages import Address, ButtonPress, ChatType, InboundMessage, Reaction
 from channels.config import GroupPolicies, GroupPolicy
-from channels.telegram.updates import Closed, Edited, Migrated, Received, Reopened, read_update
+from channels.telegram.taps import Pressed, Reacted
+from channels.telegram.updates import ALLOWED_UPDATES, Closed, Edited, Migrated, Received, Reopened, read_update
 from tests.platforms.bot_api import BotApi
+from tests.platforms.bot_api_objects import Json
 from tests.support.telegram_updates import BOT, GROUP, ME, bot_says, group_says, platform, read, received
 
 
@@ -200,30 +202,103 @@ def test_an_edit_in_a_group_loses_the_mention_as_the_original_did(api: BotApi) -
     assert event.message.text == "nine"
 
 
-def test_a_button_press_comes_in_as_if_typed_by_who_pressed_it(api: BotApi) -> None:
+def press_of(data: str, **query: Any) -> Json:
+    """Return the press of a button under a message too old to be shown."""
+    return {
+        "callback_query": {
+            "id": "q1",
+            "from": {"id": 111, "is_bot": False, "first_name": "Ada"},
+            "chat_instance": "c",
+            "data": data,
+            "message": {"chat": {"id": 5, "type": "private", "first_name": "Ada"}, "message_id": 4, "date": 0},
+            **query,
+        }
+    }
+
+
+def test_a_press_names_row_and_button_and_says_nothing_by_itself(api: BotApi) -> None:
     chat = api.world.chats[GROUP]
     sender = {"id": 123, "is_bot": True, "first_name": "Dutiful", "username": "MyBot"}
-    markup = {"inline_keyboard": [[{"text": "Approve", "callback_data": "/approve A12"}]]}
+    markup = {"inline_keyboard": [[{"text": "Approve", "callback_data": "b17.2"}]]}
     api.world.new_message(chat, sender, {"text": "?", "reply_markup": markup}, thread_id=42, message_id=9)
-    event = read(api, api.press(GROUP, 9, "/approve A12", user_id=222, first_name="Bob"))
-    assert isinstance(event, Received)
-    assert event.callback_id != ""
-    message = event.message
-    assert message.address == Address(channel="telegram", chat_id=str(GROUP), thread_id="42")
-    assert (message.text, message.sender_id, message.message_id) == ("/approve A12", "222", "9")
-    assert message.variant == event.callback_id
+    event = read(api, api.press(GROUP, 9, "b17.2", user_id=222, first_name="Bob"))
+    assert isinstance(event, Pressed)
+    assert event.press == ButtonPress(
+        channel="telegram",
+        chat_id=str(GROUP),
+        message_id="9",
+        outbox_id=17,
+        index=2,
+        press_id=event.query_id,
+        sender_id="222",
+        sender_name="Bob",
+        account="123",
+        chat_type=ChatType.GROUP,
+    )
 
 
 def test_a_press_under_a_message_too_old_to_see_still_counts(api: BotApi) -> None:
-    query = {
-        "id": "q1",
-        "from": {"id": 111, "is_bot": False, "first_name": "Ada"},
-        "chat_instance": "c",
-        "data": "yes",
-        "message": {"chat": {"id": 5, "type": "private", "first_name": "Ada"}, "message_id": 4, "date": 0},
-    }
-    message = received(api, api.push_raw({"callback_query": query}))
-    assert (message.address.chat_id, message.message_id, message.text) == ("5", "4", "yes")
+    event = read(api, api.push_raw(press_of("b17.0")))
+    assert isinstance(event, Pressed)
+    assert event.press is not None
+    assert (event.press.chat_id, event.press.message_id, event.press.outbox_id) == ("5", "4", 17)
+
+
+@pytest.mark.parametrize("data", ["/approve A12", "yes", "b17", "b17.0 ", "b-1.0", "B17.0"])
+def test_data_that_is_none_of_our_tokens_is_no_press_of_anything(api: BotApi, data: str) -> None:
+    event = read(api, api.push_raw(press_of(data)))
+    assert event == Pressed(query_id="q1", chat_id="5", message_id="4")
+
+
+def test_presses_and_reactions_in_groups_that_are_off_are_nothing(api: BotApi) -> None:
+    ours = bot_says(api, GROUP, "Shall I?")
+    update = api.push_raw(
+        press_of("b1.0", message={"chat": {"id": GROUP, "type": "group"}, "message_id": 4, "date": 0})
+    )
+    assert read(api, update, GroupPolicy.OFF) is None
+    api.updates.allowed = list(ALLOWED_UPDATES)
+    assert read(api, api.react(GROUP, ours, "👍"), GroupPolicy.OFF) is None
+
+
+# --- reactions -------------------------------------------------------------------------------------------
+
+
+def test_an_added_emoji_is_a_reaction_of_who_put_it(api: BotApi) -> None:
+    api.updates.allowed = list(ALLOWED_UPDATES)
+    ours = bot_says(api, GROUP, "Shall I?")
+    update = api.react(GROUP, ours, "👍", "🎉", user_id=222, before=("👍",))
+    event = read(api, update)
+    assert isinstance(event, Reacted)
+    assert event.reactions == (
+        Reaction(
+            channel="telegram",
+            chat_id=str(GROUP),
+            message_id=str(ours),
+            emoji="🎉",
+            sender_id="222",
+            stamp=str(update),
+            sender_name="Ada",
+            account="123",
+            chat_type=ChatType.GROUP,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        {"emojis": ("👍",), "before": ("👍", "🎉")},  # one was taken away
+        {"custom": ("5368324170671202286",)},
+        {"emojis": ("👍",), "anonymous": True},
+        {"emojis": ("👍",), "is_bot": True},
+        {"emojis": ()},
+    ],
+)
+def test_what_is_no_new_emoji_of_a_person_is_no_reaction(api: BotApi, reaction: Mapping[str, Any]) -> None:
+    api.updates.allowed = list(ALLOWED_UPDATES)
+    ours = bot_says(api, GROUP, "Shall I?")
+    rest = {key: value for key, value in reaction.items() if key != "emojis"}
+    assert read(api, api.react(GROUP, ours, *reaction.get("emojis", ()), **rest)) is None
 
 
 def test_an_upgraded_group_reports_its_new_id_from_both_sides(api: BotApi) -> None:

@@ -55,6 +55,7 @@ def _result(request: dict[str, list[dict[str, str]]]) -> str:
 async def test_the_answer_is_printed_when_the_tool_wrote_to_another_chat(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C044, in one-shot CLI mode."""
     telegram.add_chat(ADA)
     call = ("message", {"content": "dinner at eight", "channel": "telegram", "chat_id": str(ADA)})
     model.when("tell Ada", [Reply(tool_calls=[call]), Reply(text="Sent to Ada.")])

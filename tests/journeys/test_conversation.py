@@ -47,6 +47,7 @@ async def test_a_tool_call_is_carried_out_and_its_result_reaches_the_model(
 async def test_a_held_chat_does_not_hold_another_and_loses_nothing(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C047."""
     gate = asyncio.Event()
     held = model.when("think hard", [Reply(text="42", hold=gate)])
     await service.start()
@@ -65,7 +66,7 @@ async def test_a_held_chat_does_not_hold_another_and_loses_nothing(
 async def test_messages_that_arrive_in_the_instant_a_turn_ends_are_all_handled(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
-    """Each message goes out the moment the answer before it reaches the platform, or just before that."""
+    """C048: each message goes out the moment the answer before it reaches the platform, or just before that."""
     await service.start()
     for number in range(12):
         gate = asyncio.Event()
@@ -193,6 +194,7 @@ async def test_a_text_sent_to_this_chat_by_tool_stands_for_the_answer(
 async def test_a_text_sent_to_another_chat_does_not_swallow_the_answer_here(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C044."""
     service.configure(service.sections, {"access": {"owners": [f"telegram:{ADA}"]}})
     telegram.add_chat(BEN, name="Ben")
     call = ("message", {"content": "dinner at eight", "chat_id": str(BEN)})

@@ -35,6 +35,9 @@ WITH_TOOLS = (
 # A patch of two files: each is replaced, then the change is committed.
 OF_A_PATCH = ("change-prepared", "change-under-way:1", "change-under-way:2", "change-committed")
 
+# A draft is shown, its id kept, and then it is edited into the answer.
+OF_A_DRAFT = ("drafted", "draft-saved", "finished", "sending", "sent", "settled")
+
 # The turn's own answer passes each point once, the reminder the second time.
 OF_A_REMINDER = ("sending:2", "sent:2", "settled:2")
 
@@ -151,6 +154,27 @@ async def a_patch_is_whole(point: str, telegram: BotApi, model: OpenAIApi, servi
     assert "interrupted" in result
 
 
+BEGINNING = "Let me think about that for a moment."
+GROWN = f"{BEGINNING} The answer is that it depends."
+
+
+async def a_draft_becomes_the_answer(point: str, telegram: BotApi, model: OpenAIApi, service: Service) -> None:
+    """Only between the platform's taking of the draft and the commit of its id a kill leaves it there."""
+    go_on = asyncio.Event()
+    chunks = [BEGINNING, GROWN.removeprefix(BEGINNING)]
+    model.when("grow", lambda _: Reply(text=GROWN, chunks=chunks, stall_after=2, stall_until=go_on))
+    await service.start(fault=point)
+    telegram.user_says(ADA, "grow")
+    await telegram.wait_for(lambda: telegram.texts(ADA) == [BEGINNING])
+    go_on.set()
+    await service.die()
+    await service.start()
+    telegram.user_says(ADA, "and now?")
+    await telegram.wait_for(lambda: "and now?" in telegram.texts(ADA))
+    left = [BEGINNING] if point == "drafted" else []
+    assert telegram.texts(ADA) == [*left, GROWN, "and now?"]
+
+
 class Scenario(Protocol):
     """What happens around a kill at `point`, and what must be true afterwards."""
 
@@ -166,6 +190,7 @@ SCENARIOS: list[tuple[Scenario, str]] = [
     *((a_turn_with_tools_goes_on, point) for point in WITH_TOOLS),
     *((a_reminder_arrives, point) for point in OF_A_REMINDER),
     *((a_patch_is_whole, point) for point in OF_A_PATCH),
+    *((a_draft_becomes_the_answer, point) for point in OF_A_DRAFT),
 ]
 AT_ONCE = 2  # a start is work for one core, and half of a journey is waiting
 

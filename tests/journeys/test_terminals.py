@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.platforms.bot_api import BotApi
 from tests.platforms.openai_api import OpenAIApi
 from tests.platforms.openai_script import Reply
 from tests.support.commands import needs_bwrap
@@ -52,3 +53,23 @@ async def test_kill_9_of_the_service_leaves_nothing_of_its_sessions(
     sleep = await begin(service, model, walls)
     await service.kill()
     await until_gone(sleep)
+
+
+@pytest.mark.parametrize("walls", WALLS)
+async def test_c049_stop_ends_a_long_command_and_its_children_and_the_chat_goes_on(
+    telegram: BotApi, model: OpenAIApi, service: Service, walls: dict[str, object]
+) -> None:
+    service.configure(service.sections, {"access": {"owners": ["telegram:5"]}}, {"tools.exec": walls})
+    sleep = sleeper()
+    command = f"(setsid {sleep} &) ; {sleep} & {sleep}"
+    model.when("dig", [Reply(tool_calls=[("exec", {"command": command, "timeout": 600})]), Reply(text="never")])
+    await service.start()
+    telegram.user_says(5, "dig deep", user_id=5)
+    await until_alive(sleep, 3)
+    telegram.user_says(5, "/stop", user_id=5)
+    await telegram.wait_for(lambda: telegram.texts(5))
+    assert telegram.texts(5) == ["Stopped."]
+    await until_gone(sleep)
+    telegram.user_says(5, "still there?", user_id=5)
+    await telegram.wait_for(lambda: len(telegram.texts(5)) == 2)
+    assert telegram.texts(5)[1] == "still there?"

@@ -68,11 +68,16 @@ class AudioServer(LoopbackServer):
         self.sound = OGG
         self.fault: Fault | None = None
         self.asked: list[Asked] = []
+        self._released = asyncio.Event()
 
     @property
     def base_url(self) -> str:
         """What the configuration has."""
         return f"{self.origin}/v1"
+
+    def release(self) -> None:
+        """Answer what was held; nothing is held any more."""
+        self._released.set()
 
     def account(self) -> str:
         """See `LoopbackServer.account`."""
@@ -105,7 +110,7 @@ class AudioServer(LoopbackServer):
             case Fault.HANG_UP:
                 return cut(request)
             case Fault.HELD:
-                await asyncio.Event().wait()
+                await self._released.wait()
             case Fault.PAGE:
                 return web.Response(text="<html>Welcome</html>", content_type="text/html")
             case Fault.NO_TEXT:

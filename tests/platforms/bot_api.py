@@ -27,6 +27,7 @@ from tests.platforms.bot_api_methods import METHODS, Request, unknown_method
 from tests.platforms.bot_api_objects import Call, Json, RefusalError, bad_request
 from tests.platforms.bot_api_people import People
 from tests.platforms.bot_api_updates import UpdateQueue
+from tests.platforms.bot_api_webhook import Webhook
 from tests.platforms.bot_api_world import World
 from tests.platforms.loopback import LoopbackServer, cut, encode_json, serve_until_interrupted
 
@@ -64,6 +65,7 @@ class BotApi(LoopbackServer, People):
         People.__init__(self, world, UpdateQueue(self.bell, first_update_id))
         self.token = token
         self.faults = Faults()
+        self.webhook = Webhook(self.updates, self.faults, self.bell)
         self.sent: list[Call] = []  # one record per message the bot put into a chat, in order
         self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
@@ -107,6 +109,16 @@ class BotApi(LoopbackServer, People):
         """See `LoopbackServer.account`."""
         last = [(call.method, call.chat_id, call.text[:80], call.error) for call in self.all_calls[-8:]]
         return f"{len(self.sent)} messages, confirmed {self.confirmed_offset}, last calls {last}"
+
+    async def come_up(self) -> None:
+        """See `LoopbackServer.come_up`; updates are posted to a webhook as long as the server is up."""
+        await super().come_up()
+        self.webhook.start()
+
+    async def go_down(self) -> None:
+        """See `LoopbackServer.go_down`."""
+        await self.webhook.stop()
+        await super().go_down()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """See `LoopbackServer.handle`."""
@@ -162,7 +174,7 @@ class BotApi(LoopbackServer, People):
                 self._record(method, call)
                 return web.Response(body=body, headers=_JSON_HEADERS)
             if name in {"setwebhook", "deletewebhook", "getwebhookinfo"}:
-                result: Any = self._webhook(name, call.params)
+                result: Any = self.webhook.call(name, call.params)
             else:
                 result = METHODS.get(name, unknown_method)(self.world, call)
         except RefusalError as refusal:
@@ -170,21 +182,6 @@ class BotApi(LoopbackServer, People):
             return _answer(refusal)
         self._record(method, call)
         return web.Response(body=encode_json({"ok": True, "result": result}), headers=_JSON_HEADERS)
-
-    def _webhook(self, name: str, params: Json) -> Any:
-        if name == "getwebhookinfo":
-            return {
-                "url": self.updates.webhook_url,
-                "has_custom_certificate": False,
-                "pending_update_count": self.updates.pending_count,
-            }
-        if str(params.get("drop_pending_updates", "")).lower() == "true":
-            self.updates.drop_pending()
-        url = str(params.get("url", "")) if name == "setwebhook" else ""
-        if url and not url.startswith("https://"):
-            raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
-        self.updates.webhook_url = url
-        return True
 
     def _record(self, method: str, call: Request, *, error: str = "") -> None:
         params = call.params

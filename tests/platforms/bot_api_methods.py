@@ -102,6 +102,7 @@ def send_media_group(world: World, request: Request) -> list[Json]:
             raise bad_request("can't parse InputMedia: Wrong type")
         bodies.append({kind: _file(world, request, kind, item.get("media"), kind), **_caption(item)})
     group = {"media_group_id": str(world.serial())}
+    request.params.pop("reply_markup", None)  # this method has no buttons
     return [_post(world, request, place, {**body, **group}) for body in bodies]
 
 

@@ -140,6 +140,36 @@ class People:
         }
         return self.updates.push("callback_query", query)
 
+    def react(
+        self,
+        chat_id: int,
+        message_id: int,
+        *emojis: str,
+        user_id: int = 111,
+        before: Sequence[str] = (),
+        custom: Sequence[str] = (),
+        anonymous: bool = False,
+        is_bot: bool = False,
+    ) -> int:
+        """A person's reactions to a message are now these emojis and custom ones; return the update id."""
+
+        def kinds(plain: Sequence[str]) -> list[Json]:
+            return [{"type": "emoji", "emoji": emoji} for emoji in plain]
+
+        chat = self.world.chats[chat_id]
+        change: Json = {
+            "chat": chat.to_json(),
+            "message_id": message_id,
+            "date": int(time.time()),
+            "old_reaction": kinds(before),
+            "new_reaction": kinds(emojis) + [{"type": "custom_emoji", "custom_emoji_id": name} for name in custom],
+        }
+        if anonymous:
+            change["actor_chat"] = chat.to_json()
+        else:
+            change["user"] = user(user_id, "Ada", is_bot=is_bot)
+        return self.updates.push("message_reaction", change)
+
     def push_raw(self, update: Json | bytes, *, update_id: int | None = None) -> int:
         """Queue an update as it is, to see what a bot does with one its SDK cannot parse; return its id.
 

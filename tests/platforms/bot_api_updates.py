@@ -63,6 +63,21 @@ class UpdateQueue:
         """How many updates are not confirmed."""
         return len(self._pending)
 
+    def waiting(self) -> list[tuple[int, bytes]]:
+        """Return what a webhook is to get, in order: what is handed out once more, then what is not confirmed."""
+        return [*self._again, *self._pending]
+
+    def taken(self, update_id: int) -> None:
+        """Note that the webhook took an update."""
+        self._again = deque(item for item in self._again if item[0] != update_id)
+        self._pending = deque(item for item in self._pending if item[0] != update_id)
+        self.confirmed_offset = max(self.confirmed_offset, update_id + 1)
+        self._bell.ring()
+
+    def is_pending(self, update_id: int) -> bool:
+        """Say whether an update waits to be confirmed."""
+        return any(known == update_id for known, _ in self._pending)
+
     def drop_pending(self) -> None:
         """Forget what is not confirmed (`drop_pending_updates`)."""
         self._pending.clear()

@@ -10,12 +10,12 @@ import asyncio
 import importlib
 from abc import ABC, abstractmethod
 from asyncio import Task
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from bot.clock import SystemClock
 from bot.interfaces import Channel, ChannelContext, ChannelState
@@ -23,16 +23,24 @@ from bot.messages import Address, OutboundMessage
 from tests.platforms.loopback import Bell
 from tests.support.recording_intake import MemoryCursors, RecordingIntake, RecordingProgress
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A message of the bot as the platform holds it. `bold` are the passages people see in bold."""
+    """A message of the bot as the platform holds it.
+
+    `bold` are the passages people see in bold, `buttons` the labels people see, dead ones included; `files` are
+    the contents.
+    """
 
     text: str
+    id: str = ""
     thread_id: str | None = None
     reply_to: str = ""
     bold: tuple[str, ...] = ()
     buttons: tuple[str, ...] = ()
+    files: tuple[bytes, ...] = ()
 
 
 class Feature(StrEnum):
@@ -46,6 +54,15 @@ class Feature(StrEnum):
     RATE_LIMITS = "rate_limits"  # the platform asks to wait
     LOCKS = "locks"  # the bot can be shut out of a chat
     TOKENS = "tokens"  # the platform wants a secret
+    FILES_IN = "files_in"  # people can send files
+    FILES_OUT = "files_out"  # the bot can send files
+    BUTTONS = "buttons"  # messages can have buttons
+    DRAFTS = "drafts"  # unfinished text can be shown and edited
+    REACTIONS = "reactions"  # people can react to a message
+    MENTIONS = "mentions"  # groups, in which only some messages are for the bot
+    BOTS = "bots"  # other bots write in the same groups
+    QUOTES = "quotes"  # a person can reply to one message
+    FRAGMENTS = "fragments"  # ... and highlight a part of it
 
 
 class ChannelHarness(ABC):
@@ -80,6 +97,11 @@ class ChannelHarness(ABC):
     @abstractmethod
     def build(self, *, token: str = "") -> Channel:
         """Return the channel, not started; with another token if given. Waits are short."""
+
+    @property
+    def group(self) -> Address:
+        """A group itself, outside any thread; the bot must be mentioned there."""
+        raise self._lacks("groups")
 
     @abstractmethod
     async def server_up(self) -> None:
@@ -129,6 +151,82 @@ class ChannelHarness(ABC):
     def lose_answer(self) -> None:
         """Carry out the next send, then drop the connection without answering."""
 
+    def lose_later_answer(self) -> None:
+        """Carry out the next two sends, and drop the connection without answering the second."""
+        raise self._lacks("messages of several parts")
+
+    # --- acts that only some platforms know; each has its `Feature`
+
+    @asynccontextmanager
+    async def gap(self, *, resumable: bool) -> AsyncIterator[None]:
+        """Cut the connection that messages come in by, and refuse it until the end of the block.
+
+        `resumable`: the platform offers afterwards what was said meanwhile; else the channel has to ask for it.
+        """
+        await self.server_down()
+        try:
+            yield
+        finally:
+            await self.server_up()
+
+    def lose_request(self) -> None:
+        """Cut the connection of the next send before anything is done."""
+        raise self._lacks("requests that can be lost")
+
+    def person_mutters(self, address: Address, text: str) -> str:
+        """Let the person write in a group without mentioning the bot; return the message's id."""
+        raise self._lacks("groups")
+
+    def person_replies(self, address: Address, message_id: str, text: str, *, fragment: str = "") -> str:
+        """Let the person reply to a message without mentioning the bot, perhaps to a highlighted part of it."""
+        raise self._lacks("replies")
+
+    def bot_says(self, address: Address, text: str, *, mentions: bool) -> str:
+        """Let another bot write, with or without a mention of ours; return the message's id."""
+        raise self._lacks("other bots")
+
+    def echo(self, address: Address, text: str) -> None:
+        """Let the platform hand us a message that we wrote ourselves."""
+        raise self._lacks("echoes")
+
+    def person_sends_file(
+        self, address: Address, name: str, content: bytes, caption: str = "", *, size_bytes: int | None = None
+    ) -> str:
+        """Let the person send a file, perhaps one that claims another size; return the message's id.
+
+        In a group the caption mentions the bot, in other letters than its name has where names are used.
+        """
+        raise self._lacks("files")
+
+    def fail_download(self) -> None:
+        """Let the next download of a file fail."""
+        raise self._lacks("files")
+
+    def press_button(self, address: Address, message_id: str, label: str) -> None:
+        """Let the person press the button with this label, as their client still shows it."""
+        raise self._lacks("buttons")
+
+    def press_forged(self, address: Address, message_id: str, data: str) -> None:
+        """Let a client claim that a button with this data was pressed."""
+        raise self._lacks("buttons")
+
+    def told_presser(self) -> list[str]:
+        """Return what pressing people were told for themselves, in order."""
+        raise self._lacks("buttons")
+
+    def person_reacts(self, address: Address, message_id: str, emoji: str) -> None:
+        """Let the person put a reaction to a message."""
+        raise self._lacks("reactions")
+
+    def rate_limit_edits(self, address: Address, seconds: int) -> None:
+        """Refuse the next edit in a chat with a wait."""
+        raise self._lacks("edits")
+
+    def _lacks(self, what: str) -> AssertionError:
+        return AssertionError(f"{self.name} has no {what}; a test that needs them names its feature")
+
+    # --- the channel's life
+
     def context(self, section: object) -> ChannelContext:
         """Return what a channel is built from."""
         return ChannelContext(
@@ -177,6 +275,13 @@ class ChannelHarness(ABC):
         progress = RecordingProgress()
         await self.channel.send(message, progress)
         return progress
+
+    async def until_true(self, fact: Callable[[], T]) -> T:
+        """Wait until something is true at the platform, and return it."""
+        async with asyncio.timeout(10):
+            while not (value := fact()):
+                await asyncio.sleep(0.01)
+        return value
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ChannelHarness]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from bot.errors import SendRejected
 from bot.interfaces import Channel, ChannelContext, ChannelState, Draft, SendProgress
 from bot.messages import Address, Attachment, OutboundKind, OutboundMessage
 from bot.records import OutboxRow
@@ -37,7 +38,8 @@ class MemoryChannel(Channel):
     """Holds everything that was sent. `part_chars` splits longer texts.
 
     `failures` are taken one per send (None: that one succeeds); a pair (n, error) fails after n parts are out.
-    A chat in `held` does not get its message until the event is set.
+    A chat in `held` does not get its message until the event is set. `draft_failures` are taken one per draft.
+    `screens` is what people see now, by address and platform id.
     """
 
     name: ClassVar[str] = "memory"
@@ -47,6 +49,14 @@ class MemoryChannel(Channel):
         self.arrived: list[Arrived] = []
         self.attempts: list[OutboundMessage] = []
         self.drafts: list[tuple[str, str]] = []
+        self.draft_failures: deque[BaseException | None] = deque()
+        self.draft_gate: asyncio.Event | None = None  # drafts are shown once it is set
+        self.drafts_asked = 0
+        self.dropped: list[str] = []
+        self.knows_keys = False  # a repeated first draft is told by its key
+        self.seen_ids: list[str] = []
+        self.screens: dict[Address, dict[str, str]] = {}
+        self._keys: dict[str, str] = {}
         self.typing_at: list[Address] = []
         self.failures: deque[BaseException | tuple[int, BaseException] | None] = deque()
         self.found: tuple[str, ...] | None = None
@@ -84,8 +94,10 @@ class MemoryChannel(Channel):
             await progress.sent(identity, more=index < len(parts) - 1)
 
     def _put(self, message: OutboundMessage, text: str, *, edit: str) -> str:
-        identity = edit or f"m{self._next_id}"
+        screen = self.screens.setdefault(message.address, {})
+        identity = edit if edit in screen else f"m{self._next_id}"
         self._next_id += 1
+        screen[identity] = text
         self.arrived.append(
             Arrived(
                 address=message.address,
@@ -116,11 +128,42 @@ class MemoryChannel(Channel):
 
     async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`."""
-        identity = draft.draft_id or f"d{self._next_id}"
+        self.drafts_asked += 1
+        self.bell.ring()
+        failure = self.draft_failures.popleft() if self.draft_failures else None
+        if failure is not None:
+            raise failure
+        known = self._keys.get(draft.key, "") if self.knows_keys else ""
+        identity = draft.draft_id or known or f"d{self._next_id}"
         self._next_id += 1
+        if self.draft_gate is not None:
+            await self.draft_gate.wait()
+        screen = self.screens.setdefault(draft.address, {})
+        if draft.draft_id and draft.draft_id not in screen:
+            raise SendRejected("there is no such message")
+        self._keys[draft.key] = identity
+        screen[identity] = draft.text
         self.drafts.append((identity, draft.text))
         self.bell.ring()
         return identity
+
+    async def drop_draft(self, address: Address, draft_id: str) -> None:
+        """See `Channel.drop_draft`; fails as a send does."""
+        failure = self.failures.popleft() if self.failures else None
+        if isinstance(failure, BaseException):
+            raise failure
+        self.dropped.append(draft_id)
+        self.screens.get(address, {}).pop(draft_id, None)
+        self.bell.ring()
+
+    async def seen(self, address: Address, message_id: str) -> None:
+        """See `Channel.seen`."""
+        self.seen_ids.append(message_id)
+        self.bell.ring()
+
+    def screen(self, chat_id: str = "c1", thread_id: str | None = None) -> list[str]:
+        """Return what people see in a chat now, drafts included, in order."""
+        return list(self.screens.get(Address(channel=self.name, chat_id=chat_id, thread_id=thread_id), {}).values())
 
     def texts(self, chat_id: str = "c1", thread_id: str | None = None) -> list[str]:
         """Return what people read in a chat, in order."""

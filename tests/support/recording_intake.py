@@ -35,6 +35,7 @@ class RecordingIntake:
         self.bell = Bell()
         self.messages: list[InboundMessage] = []
         self.duplicates: list[InboundMessage] = []
+        self.edits: list[InboundMessage] = []
         self.late_edits: list[InboundMessage] = []
         self.unparsed: list[Unparsed] = []
         self.migrations: list[tuple[str, str, str]] = []
@@ -63,6 +64,7 @@ class RecordingIntake:
         """See `Intake.publish_edit`."""
         self._fail()
         found = self._find(message)
+        self.edits.append(message)
         if found is None:
             self.late_edits.append(message)
         else:
@@ -168,7 +170,7 @@ class MemoryCursors:
         too_old = max_age_us is not None and self._clock.now_us() - set_us > max_age_us
         return None if name not in self.values or too_old else value
 
-    async def set(self, name: str, value: str) -> None:
+    async def set(self, name: str, value: str, *, durable: bool = False) -> None:
         """See `Cursors.set`."""
         if self.failures:
             raise self.failures.pop(0)

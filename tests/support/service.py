@@ -27,8 +27,10 @@ from typing import Any, Self
 import aiohttp
 
 from tests.platforms.bot_api import BotApi
+from tests.platforms.discord_api import DiscordApi
 from tests.platforms.loopback import Bell
 from tests.platforms.openai_api import OpenAIApi
+from tests.platforms.slack_api import SlackApi
 
 ROOT = Path(__file__).parents[2]
 START_S = 45.0  # generous: machines that run tests are busy
@@ -75,6 +77,8 @@ class Service:
         folder: Path,
         *,
         telegram: BotApi | None = None,
+        discord: DiscordApi | None = None,
+        slack: SlackApi | None = None,
         model: OpenAIApi | None = None,
         sections: Mapping[str, Mapping[str, Any]] | None = None,
         wrapper: Sequence[str] = (),
@@ -86,7 +90,7 @@ class Service:
         self.wrapper = tuple(wrapper)
         self.notified: list[str] = []
         self._bell = Bell()
-        self._servers = [server for server in (telegram, model) if server is not None]
+        self._servers = [server for server in (telegram, discord, slack, model) if server is not None]
         for server in self._servers:
             server.patience_s = START_S  # what they wait for may begin with a start
         self._process: asyncio.subprocess.Process | None = None
@@ -95,7 +99,8 @@ class Service:
         self._address = f"dutiful-test-{uuid.uuid4().hex}"
         folder.mkdir(parents=True, exist_ok=True)
         self.sections: Mapping[str, Mapping[str, Any]] = {}  # what the configuration file says now
-        self.configure(_defaults(self.data_dir, telegram, model), sections or {})
+        platforms = {**_discord_section(discord), **_slack_section(slack)}
+        self.configure(_defaults(self.data_dir, telegram, model), platforms, sections or {})
 
     def configure(self, *layers: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the configuration file; later layers add to earlier ones and replace their keys."""
@@ -279,6 +284,20 @@ def _defaults(data_dir: Path, telegram: BotApi | None, model: OpenAIApi | None) 
     if telegram is not None:
         sections["channels.telegram"] = {"token": telegram.token, "api_url": telegram.url, "allow_from": "*"}
     return sections
+
+
+def _discord_section(discord: DiscordApi | None) -> dict[str, dict[str, Any]]:
+    if discord is None:
+        return {}
+    urls = {"api_url": discord.url, "gateway_url": discord.gateway_url}
+    return {"channels.discord": {"token": discord.token, **urls, "allow_from": "*"}}
+
+
+def _slack_section(slack: SlackApi | None) -> dict[str, dict[str, Any]]:
+    if slack is None:
+        return {}
+    tokens = {"bot_token": slack.token, "app_token": slack.app_token}
+    return {"channels.slack": {**tokens, "api_url": slack.url, "allow_from": "*"}}
 
 
 def _environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:

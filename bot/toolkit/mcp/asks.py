@@ -146,6 +146,11 @@ class LimitHolder:
     def __init__(self) -> None:
         self.limit: CallLimit | None = None
 
+    @property
+    def is_detached(self) -> bool:
+        """Whether the turn that made the call does not wait for it any more."""
+        return False
+
 
 _holder: ContextVar[LimitHolder | None] = ContextVar("dutiful_mcp_call", default=None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -21,7 +21,7 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
@@ -29,7 +29,7 @@ from bot import __version__
 from bot.errors import DutifulError
 from bot.log import get_logger
 from bot.security.untrusted import on_one_line
-from bot.toolkit.mcp.asks import AskRefused, ElicitAsk, ElicitMode, SampleAsk
+from bot.toolkit.mcp.asks import AskRefused, ElicitAction, ElicitAsk, ElicitMode, SampleAsk
 from bot.toolkit.mcp.child import ServerChild
 from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind, Listing, entries_of
 from bot.toolkit.mcp.network_door import CONNECT_S, NetworkDoor
@@ -186,11 +186,22 @@ def _guarded(server: str, ask: Callable[[Json], Awaitable[BaseModel]]) -> Any:
     return answer
 
 
+class _VisitsWanted(CallFailed):
+    """A call was refused until the person has visited pages (2025-11-25, URL mode)."""
+
+    def __init__(self, error: MCPError) -> None:
+        super().__init__(on_one_line(error.message)[:_WORDS_CHARS], Fate.REFUSED)
+        self.visits: list[types.ElicitRequestURLParams] = []
+        with suppress(ValidationError, ValueError):
+            self.visits = UrlElicitationRequiredError.from_error(error.error).elicitations
+
+
 class McpSession:
     """See `Session`."""
 
     def __init__(self, spec: SessionSpec, signals: Signals, client: Client) -> None:
         self._name = spec.name
+        self._elicit = spec.elicit
         self._signals = signals
         self._client = client
         self._is_http = spec.section.url is not None
@@ -258,11 +269,31 @@ class McpSession:
             assert on_progress is not None
             on_progress(progress, total, message or "")
 
-        return _plain(
-            await self._answer(
-                self._client.call_tool(tool, dict(arguments), progress_callback=heard if on_progress else None)
-            )
-        )
+        def send() -> Awaitable[Any]:
+            return self._client.call_tool(tool, dict(arguments), progress_callback=heard if on_progress else None)
+
+        try:
+            return _plain(await self._answer(send()))
+        except _VisitsWanted as wanted:
+            await self._visit(wanted)
+        try:  # it was refused before it did anything, until now
+            return _plain(await self._answer(send()))
+        except _VisitsWanted:
+            raise CallFailed("it wants the person to visit a page once more", Fate.REFUSED) from None
+
+    async def _visit(self, wanted: _VisitsWanted) -> None:
+        """Have the person visit the pages that a call needs first.
+
+        Raises:
+            CallFailed: they did not, or nobody can be asked.
+        """
+        for visit in wanted.visits:
+            reply = None
+            if self._elicit is not None:
+                ask = ElicitAsk(server=self._name, message=visit.message, mode=ElicitMode.URL, url=visit.url)
+                reply = await self._elicit(ask)
+            if reply is None or reply.action is not ElicitAction.ACCEPT:
+                raise CallFailed("the person would have to visit a page first, and did not", Fate.REFUSED)
 
     async def read_resource(self, uri: str) -> Json:
         """See `Session.read_resource`."""
@@ -309,6 +340,8 @@ class McpSession:
         try:
             return await request
         except MCPError as error:
+            if error.code == types.URL_ELICITATION_REQUIRED:
+                raise _VisitsWanted(error) from None
             raise self._failure(error, mark) from None
         except ValidationError as error:
             raise CallFailed(f"its answer is not of the protocol ({_first_problem(error)})", Fate.UNKNOWN) from None
@@ -359,11 +392,12 @@ def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> Dutif
     root = _root(error)
     if isinstance(root, SessionFailed | CallFailed):
         return root
+    if isinstance(root, OAuthFlowError):  # says more than the status that led to it
+        return SessionFailed(_in_words(root), wants_login=True)
     status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
-    wants_login = status in _LOGIN_STATUSES or isinstance(root, OAuthFlowError)
     if status:
-        return SessionFailed(f"the server answers with HTTP {status}", wants_login=wants_login)
-    return SessionFailed(signals.why or _in_words(root), wants_login=wants_login)
+        return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
+    return SessionFailed(signals.why or _in_words(root))
 
 
 def _root(error: BaseException) -> BaseException:

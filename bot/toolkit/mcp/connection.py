@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from bot.config import McpSection
 from bot.log import get_logger
-from bot.toolkit.mcp.asks import CallLimit
+from bot.toolkit.mcp.asks import CallLimit, current_holder
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import McpCallError, ProgressListener, ServerState
 from bot.toolkit.mcp.session import CallFailed, Fate, Opener, Session, SessionFailed, SessionSpec, Signals
@@ -280,7 +280,7 @@ class ServerConnection:
                     session.signals.end(str(failure))
                     await self._left_behind(session)
                 again = failure.fate is Fate.UNSENT or (failure.fate is Fate.UNKNOWN and may_repeat)
-                if again and repeats == 0 and monotonic() < until:
+                if again and not _has_asked() and repeats == 0 and monotonic() < until:
                     repeats += 1
                     continue
                 raise self._error(what, failure, may_repeat=may_repeat) from None
@@ -377,6 +377,12 @@ class ServerConnection:
             "before you do it again, and tell the person if you cannot.",
             outcome_unknown=True,
         )
+
+
+def _has_asked() -> bool:
+    """Whether a person was asked for the sake of the call that this task makes; they are not asked the same again."""
+    holder = current_holder()
+    return holder is not None and holder.is_detached
 
 
 async def _awaited(request: Awaitable[T]) -> T:

@@ -7,6 +7,7 @@ description looser.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ _KEPT = frozenset(
         "examples",
     }
 )
-_NUMBERS = frozenset({"minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems"})
+_COUNTS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 Json = dict[str, Any]
@@ -176,18 +177,31 @@ def _names(value: Any) -> list[str]:
 def _types(value: Any) -> Json:
     """Return {"type": one} for a type, or for a choice of one type and null; {} for what is looser."""
     names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    known = [name for name in names if name in _TYPES]
+    known = [name for name in names if isinstance(name, str) and name in _TYPES]
     solid = [name for name in known if name != "null"] or known
     return {"type": solid[0]} if len(solid) == 1 else {}
+
+
+def _is_regular(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
 
 
 def _fits(key: str, value: Any) -> bool:
     """Say whether a keyword's value has the form it must have; those made anew by the caller are left out."""
     if key in {"properties", "items", "anyOf", "type"}:
         return False
-    if key in _NUMBERS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if key in {"title", "description", "format", "pattern"}:
+    if key in _COUNTS:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if key in {"minimum", "maximum", "multipleOf"}:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and (key != "multipleOf" or value > 0)
+    if key == "pattern":
+        return isinstance(value, str) and _is_regular(value)
+    if key in {"title", "description", "format"}:
         return isinstance(value, str)
     if key in {"enum", "examples"}:
         return isinstance(value, list) and bool(value)

@@ -21,10 +21,12 @@ from bot.security.workspace import PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult
 from bot.toolkit.compiled import CompiledSchema
 from bot.toolkit.context import RequestContext, current_request, show_progress
+from bot.toolkit.mcp.asks import current_holder
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.provider_schema import for_providers
 from bot.toolkit.mcp.results import Keep, call_result, prompt_result, resource_result
 from bot.toolkit.mcp.server_calls import McpCallError, ServerCalls, ServerState
+from bot.toolkit.mcp.waiting_calls import WaitingCalls
 from bot.toolkit.schema_index import SchemaError
 
 DESCRIPTION_CHARS = 1_024
@@ -44,6 +46,7 @@ class ServerParts:
     calls: ServerCalls
     section: McpSection
     view_of: Callable[[RequestContext], WorkspaceView]
+    waiting: WaitingCalls | None = None  # None: no server may ask anything
 
     @property
     def time_limit_s(self) -> float:
@@ -89,8 +92,8 @@ class _ServersOwn(Tool):
             return super().compiled()
         except SchemaError as exc:
             _log.warning("schema of an mcp tool cannot be used as it is", tool=self._name, reason=str(exc))
-            self._parameters = for_providers(self._parameters)
-            return super().compiled()
+        self._parameters = for_providers(self._parameters)
+        return super().compiled()
 
     def to_schema(self) -> dict[str, Any]:
         """See `Tool.to_schema`; the schema in the form that providers take."""
@@ -127,10 +130,20 @@ class ServerTool(_ServersOwn):
 
     async def execute(self, /, **arguments: Any) -> ToolResult:
         """Call the server. Errors of the server are results of the call."""
+        call = partial(self._call, arguments)
+        waiting = self._parts.waiting
+        if waiting is None:
+            return await call()
+        return await waiting.run(self._parts.calls.name, self._tool, current_request(), call)
+
+    async def _call(self, arguments: Json) -> ToolResult:
         parts, server = self._parts, self._parts.calls.name
         shown = f"{server}: {self._tool}"
+        holder = current_holder()
 
         def on_progress(done: float, total: float | None, words: str) -> None:
+            if holder is not None and holder.is_detached:
+                return  # its turn is over, and with it what is shown of it
             of = f"/{total:g}" if total else ""
             show_progress(on_one_line(f"{shown} {done:g}{of} {words}".rstrip()))
 
@@ -191,7 +204,7 @@ class PromptTool(_ServersOwn):
     def __init__(self, name: str, parts: ServerParts, offer: Offer) -> None:
         names = [str(entry["name"]) for entry in offer.prompts]
         lines = [f"Get a prompt of the MCP server {parts.calls.name}: text that it offers for a purpose.", "Prompts:"]
-        lines += [f"{_listed(entry, 'name')}{_arguments(entry)}" for entry in offer.prompts]
+        lines += [f"{_listed(entry, 'name')} {_arguments(entry)}".rstrip() for entry in offer.prompts]
         parameters = {
             "type": "object",
             "properties": {
@@ -246,7 +259,7 @@ def _arguments(entry: Json) -> str:
     if not named:
         return ""
     words = ", ".join(f"{item.get('name')}{'' if item.get('required') is True else ' (optional)'}" for item in named)
-    return on_one_line(f" (arguments: {words})")
+    return on_one_line(f"(arguments: {words})")
 
 
 def _keep(view: WorkspaceView, content: bytes, ending: str) -> str:

@@ -14,6 +14,7 @@ from bot.toolkit.mcp.names import Origin, model_names
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import ServerCalls
 from bot.toolkit.mcp.server_tools import PromptTool, ResourceTool, ServerParts, ServerTool
+from bot.toolkit.mcp.waiting_calls import WaitingCalls
 from bot.toolkit.registry import ToolRegistry
 
 READS_RESOURCES, GETS_PROMPTS = "resources/read", "prompts/get"
@@ -34,8 +35,15 @@ class _Stock:
 class ServerShelf:
     """Registers servers' tools. The registry shows them to turns at once."""
 
-    def __init__(self, registry: ToolRegistry, *, view_of: Callable[[RequestContext], WorkspaceView]) -> None:
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        view_of: Callable[[RequestContext], WorkspaceView],
+        waiting: WaitingCalls | None = None,
+    ) -> None:
         self._registry = registry
+        self._waiting = waiting
         self._view_of = view_of
         self._stocks: dict[str, _Stock] = {}
         self._names: dict[Origin, str] = {}
@@ -43,7 +51,7 @@ class ServerShelf:
     def put(self, calls: ServerCalls, offer: Offer, section: McpSection) -> list[str]:
         """Show what a server offers, in place of what it offered before; returns what is wrong with it."""
         before = self._stocks.get(calls.name)
-        parts = ServerParts(calls=calls, section=section, view_of=self._view_of)
+        parts = ServerParts(calls=calls, section=section, view_of=self._view_of, waiting=self._waiting)
         if before is not None and before.offer == offer and before.parts == parts:
             return self.faults(calls.name)
         entries = {name: entry for name, entry in _entries(offer).items() if _is_enabled(name, section)}

@@ -1,0 +1,199 @@
+"""After a gap: the messages of it, out of the conversations' histories, in order and before anything newer.
+
+A conversation is read as soon as something new comes in it, else in its turn; so nobody's newer message is handled
+before an older one. What was handled before is known by the inbox's unique key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from bot.clock import Clock
+from bot.errors import ChannelError, ChatGone, RateLimited, StoreError
+from bot.log import get_logger
+from channels.slack.api import WebApi
+from channels.slack.config import Timing
+from channels.slack.content import instant_us
+from channels.slack.errors import Refused
+from channels.slack.positions import Positions
+from channels.slack.threads import Threads
+
+PAGE = 200
+MOST = 1_000
+"""Messages of one conversation that are caught up, the newest; and of one thread."""
+
+MOST_CONVERSATIONS = 2_000
+_KINDS = ("im", "mpim", "private_channel", "public_channel")
+_NEW_THREADS = 50  # threads begun in the gap that are looked into, a conversation
+
+Take = Callable[[dict[str, Any]], Awaitable[None]]
+
+_log = get_logger(__name__)
+
+
+class CatchUp:
+    """Of one connection; `run` beside the receiver, `gate` before each new message."""
+
+    def __init__(
+        self, *, api: WebApi, positions: Positions, threads: Threads, clock: Clock, timing: Timing, take: Take
+    ) -> None:
+        self._api = api
+        self._positions = positions
+        self._threads = threads
+        self._clock = clock
+        self._timing = timing
+        self._take = take
+        self._pending: dict[str, None] = dict.fromkeys(positions.channels)
+        self._done: set[str] = set()
+        self._listed = False
+        self._busy = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._not_before_s = 0.0
+        for channel in self._pending:
+            positions.hold(channel)
+
+    def again(self, channel: str) -> None:
+        """A message of a conversation could not be taken: it has to be read again."""
+        self._done.discard(channel)
+        self._pending[channel] = None
+        self._wake.set()
+
+    async def gate(self, channel: str) -> None:
+        """Let what a conversation missed come first, if that does not take too long.
+
+        Raises:
+            StoreError: something of it could not be committed; nothing newer may be, then.
+        """
+        if not self._is_pending(channel) or self._clock.monotonic_s() < self._not_before_s:
+            return
+        try:
+            async with asyncio.timeout(self._timing.gate_s):
+                await self._settle(channel)
+        except TimeoutError:
+            self._wait(self._timing.rescan_s)
+            _log.warning("missed messages take long to read, newer ones go first", chat=f"slack:{channel}")
+
+    async def run(self) -> None:
+        """Read all conversations that may have missed something, then wait for more of them."""
+        while True:
+            await self._rest()
+            self._wake.clear()
+            if not self._listed:
+                await self._list()
+            for channel in list(self._pending):
+                await self._rest()
+                try:
+                    await self._settle(channel)
+                except StoreError as exc:
+                    _log.warning("missed messages not committed yet", chat=f"slack:{channel}", error=str(exc))
+            if self._listed and not self._pending:
+                self._positions.caught_up()
+                await self._wake.wait()
+            elif self._not_before_s <= self._clock.monotonic_s():
+                await asyncio.sleep(self._timing.rescan_s)
+
+    def _is_pending(self, channel: str) -> bool:
+        if channel in self._pending:
+            return True
+        return not self._listed and channel not in self._done and self._positions.since_us(channel) is not None
+
+    async def _rest(self) -> None:
+        wait_s = self._not_before_s - self._clock.monotonic_s()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    def _wait(self, seconds: float) -> None:
+        self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + seconds)
+
+    async def _list(self) -> None:
+        """Learn of the conversations that nothing was seen of yet: they may have begun in the gap."""
+        try:
+            if self._positions.since_us("") is not None:
+                async for item in self._pages("users.conversations", {"types": ",".join(_KINDS)}, "channels"):
+                    channel = str(item.get("id") or "")
+                    if channel and channel not in self._done and len(self._pending) < MOST_CONVERSATIONS:
+                        self._pending.setdefault(channel)
+                        self._positions.hold(channel)
+            self._listed = True
+        except Refused as exc:
+            self._listed = True
+            _log.warning("conversations not listed, only known ones are caught up", error=str(exc))
+        except RateLimited as exc:
+            self._wait(exc.retry_after_s or 1.0)
+        except ChannelError as exc:
+            self._wait(self._timing.rescan_s)
+            _log.info("conversations not listed yet", error=str(exc))
+
+    async def _settle(self, channel: str) -> None:
+        """Read one conversation; it stays pending when that fails for now.
+
+        Raises:
+            StoreError: a message of it could not be committed.
+        """
+        async with self._busy:
+            if not self._is_pending(channel):
+                return
+            self._pending.setdefault(channel)
+            self._positions.hold(channel)
+            try:
+                await self._read(channel)
+            except RateLimited as exc:
+                self._wait(exc.retry_after_s or 1.0)
+                return
+            except (ChatGone, Refused) as exc:
+                _log.info("missed messages cannot be read", chat=f"slack:{channel}", error=str(exc))
+            except ChannelError as exc:
+                self._wait(self._timing.rescan_s)
+                _log.warning("missed messages not read yet", chat=f"slack:{channel}", error=str(exc))
+                return
+            self._pending.pop(channel, None)
+            self._done.add(channel)
+            self._positions.release(channel)
+
+    async def _read(self, channel: str) -> None:
+        since_us = self._positions.since_us(channel)
+        if since_us is None:
+            return
+        oldest = f"{since_us // 1_000_000}.{since_us % 1_000_000:06d}"
+        found: dict[str, dict[str, Any]] = {}
+        async for message in self._pages("conversations.history", {"channel": channel, "oldest": oldest}, "messages"):
+            found[str(message.get("ts"))] = message
+            if len(found) >= MOST:
+                _log.warning("too many missed messages, the oldest are left out", chat=f"slack:{channel}", most=MOST)
+                break
+        begun = [ts for ts, message in found.items() if message.get("reply_count")][:_NEW_THREADS]
+        for thread in dict.fromkeys([*self._threads.of(channel), *begun]):
+            found |= await self._replies(channel, thread, oldest)
+        for ts in sorted(found, key=lambda ts: instant_us(ts) or 0):
+            await self._take({**found[ts], "channel": channel})
+
+    async def _replies(self, channel: str, thread: str, oldest: str) -> dict[str, dict[str, Any]]:
+        """Return what was written in a thread since `oldest`."""
+        found: dict[str, dict[str, Any]] = {}
+        since_us = instant_us(oldest) or 0
+        asked = {"channel": channel, "ts": thread, "oldest": oldest}
+        try:
+            async for message in self._pages("conversations.replies", asked, "messages"):
+                ts = str(message.get("ts"))
+                if (instant_us(ts) or 0) > since_us:  # the first one of the thread comes along each time
+                    found[ts] = message
+                if len(found) >= MOST:
+                    break
+        except Refused as exc:
+            _log.info("missed replies cannot be read", chat=f"slack:{channel}:{thread}", error=str(exc))
+        return found
+
+    async def _pages(self, method: str, params: dict[str, Any], name: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the objects of all pages."""
+        cursor = ""
+        while True:
+            answer = await self._api.call(method, {**params, "limit": PAGE, "cursor": cursor or None})
+            items = answer.get(name)
+            for item in items if isinstance(items, list) else []:
+                if isinstance(item, dict):
+                    yield item
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return

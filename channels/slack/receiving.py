@@ -1,0 +1,248 @@
+"""What is done with each thing Slack tells us: commit it, then acknowledge it, then see to what can wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from bot.errors import ChannelError, StoreError
+from bot.faults import fault_point
+from bot.interfaces import Intake
+from bot.log import get_logger
+from bot.messages import Address, ButtonPress, ChatType, InboundMessage
+from bot.records import Acceptance, PressOutcome
+from channels.buttons import read_token
+from channels.slack.events import CHANNEL, Reader, chat_type, is_own, is_spoken
+from channels.slack.positions import Positions
+from channels.slack.threads import Threads
+
+Errand = Callable[[], Coroutine[Any, Any, None]]
+
+_LEFT = {
+    "channel_left": "the bot was removed from the channel",
+    "group_left": "the bot was removed from the channel",
+    "channel_archive": "the channel was archived",
+    "group_archive": "the channel was archived",
+    "channel_deleted": "the channel was deleted",
+    "group_deleted": "the channel was deleted",
+}
+_BACK = frozenset({"channel_unarchive", "group_unarchive"})
+_ENDED = frozenset({"tokens_revoked", "app_uninstalled"})
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+_WAITING_ERRANDS = 500
+
+_log = get_logger(__name__)
+
+
+class Errands:
+    """Small calls that can wait until Slack has its acknowledgement; one after the other, failures only logged."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Errand] = asyncio.Queue(_WAITING_ERRANDS)
+
+    def add(self, errand: Errand) -> None:
+        """Queue one; with too many waiting it is dropped."""
+        with suppress(asyncio.QueueFull):
+            self._queue.put_nowait(errand)
+
+    async def run(self) -> None:
+        """Do them until cancelled."""
+        while True:
+            errand = await self._queue.get()
+            try:
+                await errand()
+            except (ChannelError, StoreError) as exc:
+                _log.info("left undone", channel=CHANNEL, error=str(exc))
+            except Exception:  # noqa: BLE001  # one errand's fault must not keep the others from being done
+                _log.exception("an errand failed", channel=CHANNEL)
+
+
+class Receiver:
+    """Takes events, presses and commands for one installation.
+
+    `gate` is awaited before a conversation's new message is looked at, `failed` told of one that was not committed.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        intake: Intake,
+        positions: Positions,
+        threads: Threads,
+        errands: Errands,
+        menu: Callable[[], Collection[str]],
+        learn: Callable[[str], Coroutine[Any, Any, object]],
+        show_outcome: Callable[[dict[str, Any], PressOutcome], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._reader = reader
+        self._intake = intake
+        self._positions = positions
+        self._threads = threads
+        self._errands = errands
+        self._menu = menu
+        self._learn = learn
+        self._show_outcome = show_outcome
+        self.gate: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self.failed: Callable[[str], None] | None = None
+        self.ended = ""  # what tells that the app is not wanted any more
+
+    async def event(self, body: dict[str, Any]) -> None:
+        """See `dispatch.Listener.event`."""
+        fault_point("received")
+        event = body.get("event")
+        if not isinstance(event, dict):
+            return
+        kind = str(event.get("type") or "")
+        try:
+            await self._take(kind, event)
+        except _UNREADABLE as exc:
+            await self.unreadable(body, exc)
+
+    async def missed(self, message: dict[str, Any]) -> None:
+        """Take a message out of the history.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        try:
+            await self.spoken(message)
+        except _UNREADABLE as exc:
+            await self.unreadable({"event": message}, exc)
+
+    async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
+        """Keep what could not be read.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        await self._intake.publish_unparsed(
+            channel=CHANNEL,
+            account=self._reader.me.account,
+            update_id=str(body.get("event_id") or ""),
+            raw=orjson.dumps(body).decode(),
+            error=f"{type(exc).__name__}: {exc}",
+        )
+
+    async def _take(self, kind: str, event: dict[str, Any]) -> None:
+        channel = str(event.get("channel") or "")
+        if kind in {"message", "app_mention"}:
+            if event.get("subtype") == "message_changed":
+                await self._edited(event)
+            elif event.get("subtype") != "message_deleted":
+                if self.gate is not None and not is_own(event, self._reader.me):
+                    await self.gate(channel)
+                await self.spoken(event)
+        elif kind == "reaction_added":
+            reaction = self._reader.reaction(event)
+            if reaction is not None:
+                await self._intake.publish_reaction(reaction)
+        elif kind in _LEFT or (kind == "member_left_channel" and event.get("user") == self._reader.me.user_id):
+            reason = _LEFT.get(kind, _LEFT["channel_left"])
+            await self._intake.close_chat(Address(channel=CHANNEL, chat_id=channel), reason)
+        elif kind in _BACK or (kind == "member_joined_channel" and event.get("user") == self._reader.me.user_id):
+            await self._intake.reopen_chat(Address(channel=CHANNEL, chat_id=channel))
+        elif kind == "assistant_thread_started":
+            self._assisted(event)
+        elif kind in _ENDED:
+            self.ended = kind
+
+    async def spoken(self, event: dict[str, Any]) -> None:
+        """Take a message, whichever way it came.
+
+        Raises:
+            StoreError: it could not be committed.
+        """
+        me = self._reader.me
+        channel, ts = str(event.get("channel") or ""), str(event.get("ts") or "")
+        if is_own(event, me):
+            self._threads.we_spoke(channel, event.get("thread_ts"), ts)
+            return
+        message = self._reader.message(event)
+        if message is None:
+            if is_spoken(event, me):
+                self._threads.spoke_otherwise(event)
+        else:
+            await self._publish(message, ts)
+        self._positions.seen(channel, ts)
+
+    async def _publish(self, message: InboundMessage, ts: str) -> None:
+        address = message.address
+        try:
+            acceptance = await self._intake.publish_inbound(message)
+        except StoreError:
+            self._positions.hold(address.chat_id, ts)
+            if self.failed is not None:
+                self.failed(address.chat_id)
+            raise
+        if acceptance is Acceptance.REFUSED:
+            return
+        self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id, ts)
+        if acceptance is Acceptance.ACCEPTED:
+            self._accepted(message)
+
+    def _accepted(self, message: InboundMessage) -> None:
+        if message.chat_type is ChatType.PRIVATE:
+            self._positions.note_dm(message.sender_id, message.address.chat_id)
+        sender = message.sender_id
+
+        async def learn() -> None:
+            await self._learn(sender)
+
+        self._errands.add(learn)
+
+    async def _edited(self, event: dict[str, Any]) -> None:
+        message = self._reader.edit(event)
+        if message is not None:
+            await self._intake.publish_edit(message)
+
+    def _assisted(self, event: dict[str, Any]) -> None:
+        thread = event.get("assistant_thread")
+        if isinstance(thread, dict):
+            ts = str(thread.get("thread_ts") or "")
+            self._threads.we_spoke(str(thread.get("channel_id") or ""), ts, ts)
+
+    async def press(self, body: dict[str, Any]) -> None:
+        """See `dispatch.Listener.press`."""
+        press = _press(body, self._reader)
+        outcome = PressOutcome(acceptance=Acceptance.REFUSED)
+        if press is not None:
+            outcome = await self._intake.publish_press(press)
+
+        async def show() -> None:
+            await self._show_outcome(body, outcome)
+
+        self._errands.add(show)
+
+    async def command(self, body: dict[str, Any]) -> None:
+        """See `dispatch.Listener.command`."""
+        message = self._reader.command(body, self._menu())
+        if message is not None and await self._intake.publish_inbound(message) is Acceptance.ACCEPTED:
+            self._accepted(message)
+
+
+def _press(body: dict[str, Any], reader: Reader) -> ButtonPress | None:
+    """Return the press in a `block_actions` payload, None when its button is none of ours."""
+    actions = body.get("actions") or [{}]
+    action, place, user = actions[0], body.get("container") or {}, body.get("user") or {}
+    token = read_token(str(action.get("value") or ""))
+    channel, message_id = str(place.get("channel_id") or ""), str(place.get("message_ts") or "")
+    user_id = str(user.get("id") or "")
+    if token is None or not channel or not message_id or not user_id:
+        return None
+    return ButtonPress(
+        channel=CHANNEL,
+        chat_id=channel,
+        message_id=message_id,
+        outbox_id=token[0],
+        index=token[1],
+        press_id=str(action.get("action_ts") or body.get("trigger_id") or ""),
+        sender_id=user_id,
+        sender_name=reader.names(user_id),
+        account=reader.me.account,
+        chat_type=chat_type(channel),
+    )

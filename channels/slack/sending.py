@@ -1,0 +1,254 @@
+"""Sending one outbound message: what posts it takes, in which order, and what to do when one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot.errors import ChannelError, ChatGone, SendRejected
+from bot.interfaces import SendProgress
+from bot.log import get_logger
+from bot.messages import Address, Attachment, Button, OutboundMessage
+from channels.buttons import button_token, numbered
+from channels.files import read_outbound
+from channels.slack.errors import AccountInactive, Refused
+from channels.slack.rendering import Part, render
+from channels.slack.threads import Threads
+
+if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
+    from channels.slack.api import WebApi
+
+UPLOAD_BYTES = 50 * 1024 * 1024
+"""Largest file we send. Slack takes 1 GB (https://docs.slack.dev/messaging/working-with-files, read 2026-11-30), but
+a file is held in memory on its way."""
+
+LABEL_CHARS = 75
+"""Of a button (https://docs.slack.dev/reference/block-kit/block-elements/button-element, read 2026-11-30)."""
+
+SECTION_CHARS = 3_000
+"""Of a section's text (https://docs.slack.dev/reference/block-kit/blocks/section-block, read 2026-11-30)."""
+
+MESSAGE_EVENT = "dutiful_message"
+"""The `event_type` of the metadata by which a post is found again: outbox row and number of the part."""
+
+UNKNOWN_ID = "unknown"
+"""Stands for the id of a message that Slack took without telling one: sent is sent."""
+
+_LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
+_ROW_BUTTONS = 25
+_THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message"})
+_DRAFT_LOST = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+_BLOCKS_REFUSED = frozenset(
+    {"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch", "invalid_attachments"}
+)
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One message to be put into the conversation: text and perhaps buttons, or files."""
+
+    part: Part | None = None
+    buttons: tuple[dict[str, Any], ...] = ()  # blocks
+    files: tuple[Attachment, ...] = ()
+
+
+def plan(message: OutboundMessage, outbox_id: int) -> list[Step]:
+    """Return the steps of a message, the same ones each time: a resumed send skips those already done."""
+    parts = render(message.text, message.kind)
+    buttons = button_blocks(message.buttons, outbox_id)
+    steps = [Step(part=part) for part in parts]
+    if buttons:
+        last = steps.pop().part if steps else Part(elements=(), plain=", ".join(_labels(message.buttons)))
+        steps.append(Step(part=last, buttons=tuple(buttons)))
+    if message.attachments:
+        steps.append(Step(files=message.attachments))
+    return steps
+
+
+async def planned(message: OutboundMessage, outbox_id: int) -> list[Step]:
+    """Return `plan`, made beside the loop for a long text."""
+    if len(message.text) > _LONG_CHARS:
+        return await asyncio.to_thread(plan, message, outbox_id)
+    return plan(message, outbox_id)
+
+
+def button_blocks(rows: Sequence[Sequence[Button]], outbox_id: int) -> list[dict[str, Any]]:
+    """Return the blocks for buttons; what each carries is a token (see `channels.buttons`)."""
+    blocks: list[dict[str, Any]] = []
+    for row in numbered(rows):
+        for start in range(0, len(row), _ROW_BUTTONS):
+            elements = [
+                {
+                    "type": "button",
+                    "action_id": button_token(outbox_id, index),
+                    "value": button_token(outbox_id, index),
+                    "text": {"type": "plain_text", "text": _label(button.label), "emoji": True},
+                }
+                for index, button in row[start : start + _ROW_BUTTONS]
+            ]
+            blocks.append({"type": "actions", "elements": elements})
+    return blocks
+
+
+def content(part: Part, buttons: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return text and blocks of a message: the same for posting and changing one."""
+    blocks = [{"type": "rich_text", "elements": list(part.elements)}] if part.elements else []
+    return {"text": part.fallback, "blocks": [*blocks, *buttons]}
+
+
+def plain_content(part: Part, buttons: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return the same without formatting, for blocks that are refused."""
+    cut = [part.plain[at : at + SECTION_CHARS] for at in range(0, len(part.plain), SECTION_CHARS)]
+    sections = [
+        {"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}}
+        for text in cut
+        if text.strip()
+    ]
+    return {"text": part.fallback, "blocks": [*sections, *buttons]}
+
+
+class Sender:
+    """Sends through one app."""
+
+    def __init__(self, api: WebApi, threads: Threads) -> None:
+        self._api = api
+        self._threads = threads
+
+    async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
+        """See `Channel.send`."""
+        steps = await planned(message, progress.outbox_id)
+        if not steps:
+            raise SendRejected("there is nothing to send: the text is blank and no file is attached")
+        done = len(progress.sent_ids)
+        contents: list[bytes] = []
+        if done < len(steps):
+            contents = await _read_all(message.attachments)
+        delivery = _Delivery(self._api, message.address)
+        for number in range(done, len(steps)):
+            step = steps[number]
+            if step.files:
+                platform_id = await delivery.share(step.files, contents)
+                if number == 0 and message.draft_id:
+                    await delivery.drop_draft(message.draft_id)
+            else:
+                mark = {"outbox": progress.outbox_id, "part": number}
+                platform_id = await delivery.put(step, mark, message.draft_id if number == 0 else "")
+            self._threads.we_spoke(message.address.chat_id, message.address.thread_id, platform_id)
+            await progress.sent(platform_id, more=number < len(steps) - 1)
+
+
+class _Delivery:
+    """One message on its way; remembers what its conversation turned out not to take."""
+
+    def __init__(self, api: WebApi, address: Address) -> None:
+        self._api = api
+        self._address = address
+        self._thread_ts = address.thread_id
+
+    async def put(self, step: Step, mark: dict[str, int], draft_id: str) -> str:
+        """Put text into the conversation and return the message's ts."""
+        assert step.part is not None
+        metadata = {"event_type": MESSAGE_EVENT, "event_payload": mark}
+        shown = {**content(step.part, step.buttons), "metadata": metadata}
+        bare = {**plain_content(step.part, step.buttons), "metadata": metadata}
+        if draft_id and await self._finish_draft(shown, bare, draft_id):
+            return draft_id
+        try:
+            return await self._post(shown)
+        except Refused as exc:
+            if exc.code not in _BLOCKS_REFUSED:
+                raise
+            _log.warning("blocks refused, sent as plain text", chat=self._address.key, error=str(exc))
+            return await self._post(bare)
+
+    async def _post(self, shown: dict[str, Any]) -> str:
+        params = {**shown, "channel": self._address.chat_id, "unfurl_links": False, "unfurl_media": False}
+        answer = await self._threaded("chat.postMessage", params)
+        return str(answer.get("ts") or UNKNOWN_ID)
+
+    async def _finish_draft(self, shown: dict[str, Any], bare: dict[str, Any], draft_id: str) -> bool:
+        """Turn the draft into the final text; False when there is no draft any more."""
+        where = {"channel": self._address.chat_id, "ts": draft_id}
+        try:
+            await self._api.call("chat.update", {**where, **shown})
+        except Refused as exc:
+            if exc.code in _DRAFT_LOST:
+                _log.warning("draft is gone, text sent anew", chat=self._address.key, error=str(exc))
+                return False
+            if exc.code not in _BLOCKS_REFUSED:
+                raise
+            await self._api.call("chat.update", {**where, **bare})
+        return True
+
+    async def drop_draft(self, draft_id: str) -> None:
+        """Take a draft away that no text follows; best effort."""
+        try:
+            await self._api.call("chat.delete", {"channel": self._address.chat_id, "ts": draft_id})
+        except ChannelError as exc:
+            _log.info("draft not taken away", chat=self._address.key, error=str(exc))
+
+    async def share(self, files: Sequence[Attachment], contents: Sequence[bytes]) -> str:
+        """Upload files and put them into the conversation as one message; returns the first one's id.
+
+        https://docs.slack.dev/reference/methods/files.completeUploadExternal (read 2026-11-30): nothing is seen
+        before the last call.
+        """
+        uploaded: list[dict[str, str]] = []
+        for file, data in zip(files, contents, strict=True):
+            name = file_name(file)
+            target = await self._api.call("files.getUploadURLExternal", {"filename": name, "length": len(data)})
+            await self._api.upload(str(target.get("upload_url") or ""), data)
+            uploaded.append({"id": str(target.get("file_id") or ""), "title": name})
+        params = {"files": uploaded, "channel_id": self._address.chat_id}
+        await self._threaded("files.completeUploadExternal", params)
+        return uploaded[0]["id"]
+
+    async def _threaded(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Call a sending method for the thread; once more without a thread that is gone.
+
+        Raises:
+            ChannelError: mapped.
+        """
+        try:
+            return await self._api.call(method, {**params, "thread_ts": self._thread_ts}, sends=True)
+        except AccountInactive as exc:
+            await self._api.identify()  # raises when it is our own account
+            raise ChatGone(f"{method}: the person's account is deactivated") from exc
+        except Refused as exc:
+            if self._thread_ts is None or exc.code not in _THREAD_LOST:
+                raise
+            _log.warning("thread is gone, sent to the channel itself", chat=self._address.key, error=str(exc))
+            self._thread_ts = None
+            return await self._api.call(method, params, sends=True)
+
+
+def file_name(file: Attachment) -> str:
+    """Return the name a file is sent under."""
+    return file.name or Path(file.path).name
+
+
+async def _read_all(files: Sequence[Attachment]) -> list[bytes]:
+    """Return the contents of all files before anything is shown.
+
+    Raises:
+        SendRejected: one cannot be sent.
+    """
+
+    def read() -> list[bytes]:
+        return [read_outbound(file, limit_bytes=UPLOAD_BYTES) for file in files]
+
+    return await asyncio.to_thread(read) if files else []
+
+
+def _labels(rows: Sequence[Sequence[Button]]) -> list[str]:
+    return [button.label for row in rows for button in row]
+
+
+def _label(label: str) -> str:
+    label = label.strip() or "…"
+    return label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
