@@ -146,3 +146,29 @@ async def test_nothing_is_imported_or_written_without_a_server(tmp_path: Path) -
         assert manager.note() == ""
         assert manager.statuses() == []
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_private_address_is_reached_only_where_that_is_allowed(tmp_path: Path) -> None:
+    async with McpServer(mcp_scripts.workshop()) as server:
+        sections = {"near": McpSection(url=server.url), "meta": McpSection(url="http://169.254.169.254/mcp")}
+        sections["meta"] = sections["meta"].model_copy(update={"allow_private": True})
+        async with managing(tmp_path, sections) as (manager, _):
+            async with asyncio.timeout(PATIENCE_S):
+                while {item.state for item in manager.statuses()} != {ServerState.OFFLINE}:
+                    await asyncio.sleep(0.02)
+            problems = {item.name: item.problem for item in manager.statuses()}
+        assert "a loopback address (127.0.0.0/8); allow_private = true could let it through" in problems["near"]
+        assert "metadata service" in problems["meta"]
+        assert server.record.of("received") == []
+
+
+async def test_a_redirect_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    script = mcp_scripts.workshop()
+    async with McpServer(mcp_scripts.workshop()) as elsewhere, McpServer(script) as server:
+        script.faults = [Fault(kind=Kind.REDIRECT, method="*", text=elsewhere.url)]
+        async with managing(tmp_path, {"shop": section_of(server, "http")}) as (manager, _):
+            async with asyncio.timeout(PATIENCE_S):
+                while _state(manager, "shop") is not ServerState.OFFLINE:
+                    await asyncio.sleep(0.02)
+            assert "Redirect to" in manager.statuses()[0].problem
+        assert elsewhere.record.of("received") == []

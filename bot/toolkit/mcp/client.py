@@ -306,7 +306,7 @@ class McpSession:
     async def check(self) -> None:
         """See `Session.check`."""
         if not self._is_modern:
-            await self._answer(self._client.send_ping())
+            await self._answer(self._client.session.send_ping())
         elif self._client.server_capabilities.tools is not None:
             await self._answer(self._client.list_tools())
 

@@ -87,8 +87,7 @@ class McpManager:
     async def start(self) -> None:
         """Show what is known of the servers and begin to connect; waits for none of them."""
         self._is_started = True
-        for name, section in self._sections.items():
-            await self._add(name, section)
+        await self._add(self._sections)
 
     async def close(self) -> None:
         """Close all sessions side by side; bounded, idempotent."""
@@ -111,21 +110,23 @@ class McpManager:
             for name in removed:
                 await asyncio.to_thread(self._cache.forget, name)
             await asyncio.gather(*(self._drop(name) for name in (*removed, *changed)))
-            for name in (*changed, *added):
-                await self._add(name, servers[name])
+            await self._add({name: servers[name] for name in (*changed, *added)})
             changes = ServerChanges(added=tuple(added), changed=tuple(changed), removed=tuple(removed))
             _log.info("mcp servers follow the configuration", added=added, changed=changed, removed=removed)
             return changes
 
-    async def _add(self, name: str, section: McpSection) -> None:
-        if not section.enabled or self._is_closed:
+    async def _add(self, sections: Mapping[str, McpSection]) -> None:
+        wanted = {name: section for name, section in sections.items() if section.enabled}
+        if not wanted:
             return
-        connection = ServerConnection(self._spec(name, section), on_offer=self._take)
-        self._connections[name] = connection
-        known = await asyncio.to_thread(self._cache.load, name, section)
-        if known is not None:
-            self._show(connection, known)
-        connection.start()
+        known = await asyncio.to_thread(self._cache.load_all, wanted)
+        if self._is_closed:
+            return
+        for name, section in wanted.items():
+            connection = self._connections[name] = ServerConnection(self._spec(name, section), on_offer=self._take)
+            if (offer := known.get(name)) is not None:
+                self._show(connection, offer)
+            connection.start()
 
     async def _drop(self, name: str) -> None:
         connection = self._connections.pop(name, None)

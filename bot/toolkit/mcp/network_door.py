@@ -5,7 +5,10 @@ A part of the SDK's HTTP library, and therefore imported only with the SDK.
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator
+from functools import cache
 from http import HTTPStatus
 from ipaddress import ip_address, ip_network
 
@@ -51,7 +54,7 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
         self._resolver = resolver
         self._signals = signals
         # One pool for each name: connections are pooled by address, and two names may share one.
-        self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
+        self._pools: dict[tuple[str, str], httpx2.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request; redirects are the caller's part, and come here again."""
@@ -83,9 +86,7 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         target, addresses = await self._judge(request)
-        pool = self._pools.get(target.host)
-        if pool is None:
-            pool = self._pools[target.host] = httpx2.AsyncHTTPTransport()
+        pool = await self._pool(target)
         failure: Exception = DoorError(f"the name {target.host} has no address")
         for address in addresses:
             pinned = httpx2.Request(
@@ -102,6 +103,14 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
                 continue
             return _bounded(request, response)
         raise failure
+
+    async def _pool(self, target: Target) -> httpx2.AsyncHTTPTransport:
+        key = (target.scheme, target.host)
+        if key not in self._pools:
+            # Reading the certificates takes a tenth of a second; without TLS there is nothing to verify.
+            verify = await asyncio.to_thread(_certificates) if target.scheme == "https" else False
+            self._pools.setdefault(key, httpx2.AsyncHTTPTransport(verify=verify, trust_env=False))
+        return self._pools[key]
 
     async def _judge(self, request: httpx2.Request) -> tuple[Target, list[str]]:
         """Return where a request goes, and the addresses to try; one that is refused refuses the name."""
@@ -121,6 +130,11 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
         except (OSError, ValueError):
             raise DoorError("the name could not be looked up") from None
         return target, list(dict.fromkeys(found))
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
 
 
 def _is_session_gone(request: httpx2.Request, response: httpx2.Response) -> bool:

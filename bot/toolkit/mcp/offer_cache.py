@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -56,6 +57,11 @@ class OfferCache:
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("kept tools of an mcp server cannot be read", server=name, error=str(error)[:200])
             return None
+
+    def load_all(self, sections: Mapping[str, McpSection]) -> dict[str, Offer]:
+        """Return what is known of these servers, by name."""
+        found = {name: self.load(name, section) for name, section in sections.items()}
+        return {name: offer for name, offer in found.items() if offer is not None}
 
     def save(self, name: str, section: McpSection, offer: Offer) -> None:
         """Keep an offer; a disk that is full is no reason to do without the server."""
