@@ -26,6 +26,7 @@ from bot.lock import DataLock
 from bot.log import get_logger
 from bot.notify import notify, watchdog_interval_s
 from bot.parts import build_models, channel_classes
+from bot.reload import Reloaded, follow
 from bot.scheduler import JobComposer, Scheduler
 from bot.server import HealthServer
 from bot.sound import build_sound
@@ -56,6 +57,7 @@ class Engine:
         self.ready = asyncio.Event()
         self._lock = lock
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._reloading: asyncio.Task[None] | None = None
         self.clock = SystemClock()
         self.started_us = self.clock.now_us()
         self.signal = LocalSignal()
@@ -166,6 +168,7 @@ class Engine:
             limits=self.config.limits,
             idle_minutes=self.config.sessions.idle_minutes,
             skill_paths=self.config.skills.paths,
+            servers=self.config.mcp,
         )
 
     def _build_agent(self, composer: JobComposer, *, owned: Collection[str] | None, delivers: bool) -> Agent:
@@ -221,6 +224,26 @@ class Engine:
             return
         self.exit_code = exit_code
         self.stopping.set()
+
+    async def reload(self) -> Reloaded:
+        """Follow the configuration file.
+
+        Raises:
+            ConfigError: it has problems, and nothing was changed.
+        """
+        self.config, done = await follow(self.config.path, self.config, self.room.mcp)
+        return done
+
+    def reload_soon(self) -> None:
+        """Follow the configuration file in the background; problems go to the log."""
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reload_and_tell(), name="reload")
+
+    async def _reload_and_tell(self) -> None:
+        try:
+            await self.reload()
+        except ConfigError as exc:
+            _log.error("the configuration has problems, nothing was changed", problems=str(exc))
 
     async def serve(self) -> int:
         """Run until `stop`, then shut down in order; returns the exit code.
@@ -280,6 +303,8 @@ class Engine:
         """Stop receiving, let turns end, drain the outbox; each bounded."""
         receiving = [name for name in self._tasks if name.startswith("channel ")]
         await self._end(*receiving, "scheduler", "housekeeping", "warm-up")
+        if self._reloading is not None:
+            self._reloading.cancel()
         await self._end("loop")
         try:
             async with asyncio.timeout(_OUTBOX_DRAIN_S):

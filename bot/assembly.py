@@ -17,6 +17,8 @@ from bot.agent.governor import ContextGovernor
 from bot.agent.hearing import Listener
 from bot.agent.images import ImageStore
 from bot.agent.loop import AgentLoop, LoopSettings, TurnEnded
+from bot.agent.mcp_commands import McpCommands
+from bot.agent.mcp_sampling import ServerSampler
 from bot.agent.memory import MemoryFiles
 from bot.agent.memory_book import MemoryBook
 from bot.agent.memory_commands import MemoryCommands
@@ -43,6 +45,8 @@ from bot.sound import Sound
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.context import ToolContext
 from bot.toolkit.loader import ToolLoader
+from bot.toolkit.mcp.questions import as_answer
+from bot.toolkit.mcp.shelf import ServerShelf
 from bot.toolkit.registry import ToolRegistry
 from bot.toolkit.room import ToolRoom
 
@@ -80,6 +84,7 @@ class Agent:
         self.skills = self._build_skills()
         self.tool_context = self._build_tool_context()
         self.registry = self._load_tools()
+        self._connect_asks()
         self.runner = self._build_runner()
         self.memory_files, self.memory_book = self._build_memory()
         self.consolidator = self._build_consolidator()
@@ -122,7 +127,19 @@ class Agent:
         registry = ToolRegistry(time_limit_s=self._base.config.limits.tool_timeout_s)
         self._loader.load(self.tool_context, registry)
         self._base.room.catalogue = ToolCatalogue(self._loader, registry)
+        self._base.room.mcp.shelf = ServerShelf(
+            registry, view_of=self._base.room.files.view, waiting=self._base.room.asks.calls
+        )
         return registry
+
+    def _connect_asks(self) -> None:
+        """Let MCP servers ask persons, by the bus, and the model."""
+        base = self._base
+        sampler = ServerSampler(base.models, base.store.summaries.charge, limit_s=base.config.limits.call_total_s)
+        base.room.asks.connect(
+            inbound=base.bus.publish_inbound, outbound=base.bus.publish_outbound, sampler=sampler.answer
+        )
+        base.bus.words_of = as_answer
 
     def _build_runner(self) -> AgentRunner:
         base, config = self._base, self._base.config
@@ -231,6 +248,7 @@ class Agent:
             ),
             idle_sessions=base.room.idle,
             on_end=base.on_end,
+            tools_away=base.room.mcp.note,
         )
 
     def _command_context(self) -> CommandContext:
@@ -244,8 +262,10 @@ class Agent:
             desk=JobDesk(base.config.jobs, delivers=base.delivers),
             request_restart=base.request_restart,
             end_programs=base.room.sessions.end_all,
+            end_calls=base.room.asks.stop,
             models=base.models,
             started_us=base.started_us,
+            servers_away=base.room.mcp.away,
         )
 
     def _command_groups(self) -> tuple[CommandGroup, ...]:
@@ -256,6 +276,7 @@ class Agent:
             ModelCommands(base.store, base.models),
             VoiceCommands(base.store.settings, can_speak=base.sound.speaker is not None),
             SkillCommands(self.skills, base.room.files.view),
+            McpCommands(base.room.asks, base.room.mcp.statuses),
         )
 
     def _read_order(self, message: InboundMessage, zone: str, language: str) -> str:

@@ -92,6 +92,7 @@ class MessageBus:
         self._inbound_empty = False
         self._outbound_due_us: int | None = 0  # look at once: rows may be left from before
         self.before_migration: ChatMoved | None = None  # set by whoever keeps more of a chat than rows
+        self.words_of: Callable[[InboundMessage], str] = _own_words  # set by whoever reads replies as commands
 
     async def publish_inbound(self, message: InboundMessage) -> Acceptance:
         """See `Intake.publish_inbound`. Strangers, and bots among themselves, are refused with one log line."""
@@ -104,6 +105,7 @@ class MessageBus:
             if self._ends_a_chain(message):
                 _log.warning("bot ignored until a person speaks", chat=message.address.key, sender=message.sender_id)
                 return Acceptance.REFUSED
+            message = replace(message, text=self.words_of(message))
             if not message.lane and self._is_immediate(message.text):
                 message = replace(message, lane=f"now:{message.address.key}")
         acceptance = await self._store.inbox.accept(message)
@@ -297,6 +299,10 @@ class MessageBus:
     def ring(self, topic: Topic) -> None:
         """Say that a row for the topic was committed by other means."""
         self._signal.notify(topic)
+
+
+def _own_words(message: InboundMessage) -> str:
+    return message.text
 
 
 def _is_of(row: OutboxRow, press: ButtonPress) -> bool:

@@ -33,6 +33,8 @@ app = typer.Typer(
 )
 jobs_app = typer.Typer(help="Reminders and tasks of all chats.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(jobs_app, name="jobs")
+mcp_app = typer.Typer(help="MCP servers.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(mcp_app, name="mcp")
 outbox_app = typer.Typer(
     help="Messages that wait, failed or may not have arrived.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -103,6 +105,8 @@ def run(config: ConfigOption = None) -> None:
         engine = await Engine.open(settings)
         for number in _stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, engine.stop)
+        if not _ends_with_terminal():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, engine.reload_soon)
         return await engine.serve()
 
     sys.exit(_run(serve(), fast=True))
@@ -192,6 +196,15 @@ def status(json: JsonOption = False, config: ConfigOption = None) -> None:
 
 
 @app.command()
+def reload(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Let the running service follow the servers of its configuration file, [mcp.*]; as SIGHUP does."""
+    from bot.reports import print_reload  # as in `status`
+
+    settings = _load(config, secrets=False)
+    print_reload(_run(_ask_running(settings, "reload")), as_json=json)
+
+
+@app.command()
 def tools(json: JsonOption = False, config: ConfigOption = None) -> None:
     """List the tools with risk, scope and status."""
     from bot.reports import print_tools  # as in `status`
@@ -249,6 +262,43 @@ def jobs_run(job_id: str, json: JsonOption = False, config: ConfigOption = None)
     from bot.reports import print_change  # as in `status`
 
     print_change("fired", _run(_ask(_load(config, secrets=False), "jobs.run", id=job_id)), as_json=json)
+
+
+@mcp_app.command("list")
+def mcp_list(json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the servers of [mcp.*] and how they stand."""
+    from bot.mcp_cli import list_servers, print_servers  # as in `status`
+
+    print_servers(_run(list_servers(_load(config, secrets=False))), as_json=json)
+
+
+@mcp_app.command("test")
+def mcp_test(name: str, json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Connect to a server now and show what it offers; exit code 1 if it cannot be reached."""
+    from bot.mcp_cli import print_offer, test_server  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(test_server(settings, name)), as_json=json)
+
+
+@mcp_app.command("login")
+def mcp_login(name: str, config: ConfigOption = None) -> None:
+    """Log in at a server with auth = "oauth", in a browser here or elsewhere."""
+    from bot.mcp_cli import log_in, print_offer  # as in `status`
+
+    settings = _load(config)
+    _set_up_logging(settings, quiet=True)
+    print_offer(name, _run(log_in(settings, name)), as_json=False)
+
+
+@mcp_app.command("logout")
+def mcp_logout(name: str, config: ConfigOption = None) -> None:
+    """Forget the login at a server."""
+    from bot.mcp_cli import log_out  # as in `status`
+
+    was_there = _run(log_out(_load(config, secrets=False), name))
+    print(f"the login at {name} is forgotten" if was_there else f"there was no login at {name}")
 
 
 @outbox_app.command("list")
@@ -364,6 +414,11 @@ def _stop_signals() -> list[signal.Signals]:
     return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
 
+def _ends_with_terminal() -> bool:
+    """Say whether this was started by hand in a terminal: SIGHUP means then that the terminal is gone."""
+    return any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 async def _ask(settings: Config, command: str, **arguments: Any) -> Any:
     """Ask the process that holds the data directory, or be it for a moment."""
     from bot.app import Engine  # as in `run`
@@ -389,6 +444,19 @@ async def _ask(settings: Config, command: str, **arguments: Any) -> Any:
         return await engine.desk.handlers()[command](dict(arguments))
     finally:
         await engine.close()
+
+
+async def _ask_running(settings: Config, command: str) -> Any:
+    """Ask the running service; there is nothing to be asked of a stopped one."""
+    from bot.control import ControlError, connect  # as in `run`
+
+    connection = await connect(settings.bot.data_dir)
+    if connection is None:
+        raise ControlError("dutiful is not running; it reads its configuration when it starts")
+    try:
+        return await connection.request(command)
+    finally:
+        await connection.close()
 
 
 if __name__ == "__main__":

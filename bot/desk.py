@@ -41,6 +41,9 @@ class ControlDesk:
             "jobs.remove": self.remove_job,
             "jobs.run": self.run_job,
             "tools": self.list_tools,
+            "reload": self.reload,
+            "mcp.list": self.list_servers,
+            "mcp.connect": self.connect_server,
             "outbox.list": self.list_outbox,
             "outbox.retry": self.retry_outbox,
             "outbox.drop": self.drop_outbox,
@@ -64,6 +67,7 @@ class ControlDesk:
             "health": health,
             "ready": ready,
             "channels": engine.watch.channel_states(),
+            "mcp": [asdict(server) for server in engine.room.mcp.statuses()],
             "sessions": store.sessions,
             "queues": {
                 "inbox": store.inbox_queued,
@@ -107,6 +111,21 @@ class ControlDesk:
         """Return all tools by name, with risk, scopes and status."""
         catalogue = self._engine.room.catalogue
         return [] if catalogue is None else [asdict(row) for row in catalogue.listings()]
+
+    async def list_servers(self, _request: Json) -> list[Json]:
+        """Return all MCP servers by name and how they stand."""
+        return [asdict(server) for server in self._engine.room.mcp.statuses()]
+
+    async def connect_server(self, request: Json) -> Json:
+        """Try now to connect to an MCP server, after somebody logged in there; without effect where it is off."""
+        connection = self._engine.room.mcp.connection(str(request["name"]))
+        if connection is not None:
+            connection.poke()
+        return {"name": str(request["name"]), "known": connection is not None}
+
+    async def reload(self, _request: Json) -> Json:
+        """Follow the configuration file. Raises `ConfigError`: it has problems, and nothing was changed."""
+        return asdict(await self._engine.reload())
 
     # --- messages on their way out
 

@@ -16,6 +16,7 @@ from bot.screen import clean
 
 _TABLE_CHARS = 72  # below this width columns become unreadable
 _PIPE_CHARS = 240
+_QUIET_STATES = ("ready", "off")  # of servers that need nobody's attention
 _TITLE_CHARS, _ERROR_CHARS = 80, 120
 
 
@@ -35,6 +36,10 @@ def print_status(report: Mapping[str, Any], *, as_json: bool) -> None:
         for name, channel in report["channels"].items():
             problem = f" — {channel['problem']}" if channel["problem"] else ""
             console.print(clean(f"channel {name}: {channel['state']}{problem}"))
+        for server in report.get("mcp", []):
+            if server["state"] not in _QUIET_STATES:
+                problem = f" — {server['problem']}" if server["problem"] else ""
+                console.print(clean(f"mcp {server['name']}: {server['state']}{problem}"))
     console.print(f"sessions: {report['sessions']}")
     console.print(f"queues: {queues['inbox']} in, {queues['turns']} running, {queues['outbox']} out")
     console.print(f"uncertain sends: {report['uncertain_sends']}")
@@ -171,6 +176,17 @@ def print_change(what: str, job: Mapping[str, Any], *, as_json: bool) -> None:
         print(json.dumps({what: job}, indent=2, ensure_ascii=False))
     else:
         print(clean(f"{what} {job['id']}: {job['name'] or job['text']}"))
+
+
+def print_reload(changes: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what the control command `reload` did."""
+    if as_json:
+        print(json.dumps(changes, indent=2, ensure_ascii=False))
+        return
+    servers = changes["servers"]
+    lines = [f"mcp {name}: {what}" for what in ("added", "changed", "removed") for name in servers[what]]
+    lines += [f"[{name}] has changed and needs a restart" for name in changes["needs_restart"]]
+    print(clean("\n".join(lines) or "nothing has changed"))
 
 
 def _yes(value: bool) -> str:

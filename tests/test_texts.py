@@ -13,6 +13,9 @@ from bot.agent.skills import SkillProblem, SkillSource
 from bot.errors import ProviderErrorKind
 from bot.providers.phrases_intents import RefuseReason
 from bot.texts import LANGUAGES, say
+from bot.toolkit.mcp.forms import Reason
+from bot.toolkit.mcp.questions import End
+from bot.toolkit.mcp.server_calls import ServerState
 
 ROOT = Path(__file__).parents[1]
 KEYS = sorted(texts._CATALOGUE)
@@ -37,6 +40,8 @@ def test_every_sentence_is_used(key: str) -> None:
     made |= {f"skills.problem.{problem}" for problem in SkillProblem} | {
         f"skills.from.{source}" for source in SkillSource
     }
+    made |= {f"mcp.answer.{end}" for end in End} | {f"mcp.state.{state}" for state in ServerState}
+    made |= {f"mcp.misfit.{reason}" for reason in Reason}
     if key in made or key.startswith("help."):
         return
     quoted = re.compile(rf"[\"']{re.escape(key)}[\"']")

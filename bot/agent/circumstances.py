@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bot.access.policy import AccessPolicy
 from bot.agent.memory_runs import RUN_CHAT_TYPE, RUN_ROLE
 from bot.log import get_logger
@@ -18,11 +20,21 @@ _log = get_logger(__name__)
 class Circumstances:
     """Says what a turn may do, in code and not in a prompt (design G8)."""
 
-    def __init__(self, policy: AccessPolicy, registry: ToolRegistry, *, default_zone: str, language: str) -> None:
+    def __init__(
+        self,
+        policy: AccessPolicy,
+        registry: ToolRegistry,
+        *,
+        default_zone: str,
+        language: str,
+        tools_away: Callable[[], str] = str,
+    ) -> None:
+        """`tools_away` says which tools cannot be used now, and why, in one line for the model; '' for none."""
         self._policy = policy
         self._registry = registry
         self._default_zone = default_zone
         self._language = language
+        self._tools_away = tools_away
 
     def request_of(self, turn: Turn) -> RequestContext:
         """Return the circumstances as tools and prompts see them; the rights are those of this moment."""
@@ -40,6 +52,7 @@ class Circumstances:
             message_id=message.message_id,
             reply_to=message.reply_to,
             scope=_scope(message),
+            tools_away=self._tools_away(),
         )
 
     def tools_of(self, request: RequestContext) -> frozenset[str]:

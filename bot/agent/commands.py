@@ -1,6 +1,6 @@
 """Slash commands that need no model. A command is a turn like any other; it only never asks a provider.
 
-`/stop` and `/status` act at once, in a lane beside the chat's; the others wait for their place in the chat.
+`/stop`, `/status` and `/answer` act at once, in a lane beside the chat's; the others wait for their place in it.
 Texts that begin with a slash but name no command are left to the model only if they are no command at all
 (a path such as /etc/hosts).
 """
@@ -17,14 +17,15 @@ from bot.clock import Clock
 from bot.errors import ScheduleError
 from bot.interfaces import MenuCommand, Signal, Store, Topic, TurnControl, Unit
 from bot.jobs import JobDesk, find_job, list_jobs, may_change
-from bot.messages import Role
+from bot.messages import Address, Role
 from bot.records import CallResult, GoalState, Turn
 from bot.texts import keys, say
 from bot.toolkit.context import RequestContext
+from bot.toolkit.mcp.server_calls import ServerStatus
 from bot.zones import load_zone, local_text, similar_zones
 
 _COMMAND = re.compile(r"^/([a-zA-Z][a-zA-Z_]{0,31})(?:@\S+)?(?:\s+(.*))?$", re.DOTALL)
-_IMMEDIATE = frozenset({"stop", "status"})
+_IMMEDIATE = frozenset({"stop", "status", "answer"})
 _FIRST_IN_HELP = ("new", "stop", "status", "help", "remind", "reminders", "cancel", "timezone")
 _CALL_ID = "command"
 
@@ -60,8 +61,10 @@ class CommandContext:
     desk: JobDesk
     request_restart: Callable[[], None]
     end_programs: Callable[[str], Awaitable[int]]  # ends a lane's programs in the background; returns how many
+    end_calls: Callable[[Address], int]  # ends an address's calls of servers that wait for a person; returns how many
     models: ModelShelf
     started_us: int
+    servers_away: Callable[[], Sequence[ServerStatus]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +139,11 @@ class Commands:
 
         # What is queued first: it must not begin once the running turn is stopped.
         lines = (await self._context.store.steps.once(turn, _CALL_ID, work)).text.splitlines()
+        waited = self._context.end_calls(request.address)
         if self._context.control.stop(request.address) and say(language, "stopped") not in lines:
             lines.insert(0, say(language, "stopped"))
+        if waited:
+            lines.append(say(language, "mcp.calls_stopped", count=waited))
         if not lines and (ended := await self._context.end_programs(request.address.key)):
             # Only now: who stops a turn may well want to keep the server that was started for them.
             lines.append(say(language, "programs_ended", count=ended))

@@ -7,7 +7,7 @@ to. What happens between the model and its tools is the runner's part, words are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -100,12 +100,17 @@ class AgentLoop:
         settings: LoopSettings,
         idle_sessions: IdleSessions,
         on_end: TurnEnded,
+        tools_away: Callable[[], str] = str,
     ) -> None:
         self._bus = bus
         self._store = store
         self._clock = clock
         self._circumstances = Circumstances(
-            policy, runner.parts.registry, default_zone=settings.default_zone, language=settings.language
+            policy,
+            runner.parts.registry,
+            default_zone=settings.default_zone,
+            language=settings.language,
+            tools_away=tools_away,
         )
         self._runner = runner
         self._builder = builder

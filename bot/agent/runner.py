@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from bot.agent.draft_text import DraftText
 from bot.agent.model_talk import ModelTalk, assistant_row, replayed
 from bot.agent.models import Model
 from bot.agent.reactions import may_stay_silent, says_nothing
@@ -26,7 +27,7 @@ from bot.messages import NO_REPLY
 from bot.records import CallRecord, Turn
 from bot.security.workspace import FileSlot, FileTooLarge, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.calls import call_ids, with_unique_ids
-from bot.toolkit.context import RequestContext, set_request
+from bot.toolkit.context import RequestContext, set_progress, set_request
 
 _ANSWER_NOW = (
     "[The limit of steps for this turn is reached; no more tools can be used. Say briefly what was done, what is "
@@ -70,6 +71,10 @@ class AgentRunner:
             StaleLease: another worker has the turn now.
         """
         set_request(spec.request)
+        draft = None if spec.on_text is None else DraftText(spec.on_text)
+        set_progress(None if draft is None else draft.show_line)
+        if draft is not None:
+            spec = replace(spec, on_text=draft.show)
         run = _Run(self, turn, spec)
         limit = asyncio.timeout(spec.time_limit_s)
         try:

@@ -15,7 +15,7 @@ from bot.agent.goal_words import goal_status
 from bot.clock import US_PER_S
 from bot.conversation import Session, SessionEntry
 from bot.interfaces import Unit
-from bot.messages import Usage
+from bot.messages import Role, Usage
 from bot.records import CallResult, GoalState, Turn
 from bot.texts import figure, say
 from bot.toolkit.context import RequestContext
@@ -142,9 +142,19 @@ class SessionCommands:
             jobs=len(jobs),
             next=say(language, "status.next", when=soonest) if due else "",
         )
+        text += self._servers_away(request)
         if turn.goal is not None:
             text += "\n" + goal_status(turn.goal, language, now_us=now_us)
         return CommandResult(text=text)
+
+    def _servers_away(self, request: RequestContext) -> str:
+        """Return a line for each server that is not usable; why is told to owners only: it may name paths and hosts."""
+        away = self._context.servers_away()
+        if not away:
+            return ""
+        is_owner = request.role is Role.OWNER
+        words = [f"{item.name} ({(is_owner and item.problem) or item.state})" for item in away]
+        return "\n" + say(request.language, "status.servers", servers=", ".join(words))
 
 
 def _shown(session: Session, language: str) -> str:

@@ -111,6 +111,13 @@ def _body(message: InboundMessage) -> str:
             f"[Background task “{label}” ended: {outcome}. Tell the person its result in your own answer.]\n\n"
             f"{text}\n\n[/Background task]"
         )
+    if message.origin is Origin.APPROVAL and "mcp_tool" in message.meta:
+        server, tool = (on_one_line(str(message.meta.get(key, ""))) for key in ("mcp_server", "mcp_tool"))
+        outcome = on_one_line(str(message.meta.get("outcome", "")))
+        return (
+            f"[The call of {tool} of the MCP server {server}, which waited for the person's answer, ended: {outcome}. "
+            f"Tell the person its result in your own answer.]\n\n{text}\n\n[/The call]"
+        )
     return text
 
 
@@ -189,6 +196,8 @@ def _runtime_context(message: InboundMessage, request: RequestContext, now_us: i
     if shared.strip():
         lines.append("what the sender lets be known here (data):")
         lines += [f"> {line}".rstrip() for line in neutralise(shared.strip()[:_SHARED_LIMIT_CHARS]).splitlines()]
+    if request.tools_away:
+        lines.append(request.tools_away)
     if (goal := request.turn.goal) is not None:
         lines += map(neutralise, goal_lines(goal, now_us=now_us))
         if message.origin is not Origin.GOAL and goal.state is GoalState.OPEN:

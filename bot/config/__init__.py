@@ -19,6 +19,7 @@ from bot.config.fields import (
     check_zone,
 )
 from bot.config.loader import Config, default_config_text, find_config, load_config
+from bot.config.mcp import McpSection
 from bot.config.models import (
     EndpointSection,
     FallbackSection,
@@ -66,6 +67,7 @@ __all__ = [
     "LimitsSection",
     "LlmSection",
     "LogSection",
+    "McpSection",
     "MemorySection",
     "ModelSection",
     "PresetSection",

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
+from bot.config.mcp import SERVER_NAME, McpSection
 from bot.config.models import LlmSection, SpeechSection, TranscriptionSection
 from bot.config.sections import (
     AccessSection,
@@ -41,6 +42,7 @@ CORE: Mapping[str, type[BaseModel]] = {
     "log": LogSection,
 }
 APPS = "cli_apps"
+MCP = "mcp"
 
 
 _SECTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -50,6 +52,8 @@ _RESERVED = frozenset(
         "tools",
         "channels",
         APPS,
+        MCP,
+        MCP,
         *ToolsSection.model_fields,
         *(name.partition(".")[2] for name in TOOL_SECTIONS),
     }
@@ -75,7 +79,9 @@ class Check:
     ) -> None:
         self._raw = raw
         self._models = {**plugins, **CORE, **TOOL_SECTIONS}
-        self._plugins = {name: model for name, model in plugins.items() if name not in {*CORE, *TOOL_SECTIONS, APPS}}
+        self._plugins = {
+            name: model for name, model in plugins.items() if name not in {*CORE, *TOOL_SECTIONS, APPS, MCP}
+        }
         self._folder = folder
         self._secrets = secrets
         self.problems: list[str] = []
@@ -85,14 +91,16 @@ class Check:
         """Return the models of all core sections and of the other sections that are present."""
         found: dict[str, Any] = {name: self._raw.get(name, {}) for name in CORE}
         groups = {"channels", *(name.partition(".")[0] for name in self._plugins if "." in name)} - {"tools"}
-        tops = {*CORE, *groups, "tools", APPS, *(name for name in self._plugins if "." not in name)}
+        tops = {*CORE, *groups, "tools", APPS, MCP, *(name for name in self._plugins if "." not in name)}
         for name, value in self._raw.items():
             if name not in tops:
                 self._unknown(name, name, tops, what="section" if isinstance(value, dict) else "key")
             elif name == "tools":
                 found |= self._tools(value)
             elif name == APPS:
-                found |= self._apps(value)
+                found |= self._named(APPS, value, CliAppSection, APP_NAME, "letters, digits, '_' and '-', at most 64")
+            elif name == MCP:
+                found |= self._named(MCP, value, McpSection, SERVER_NAME, "a-z, 0-9, '_' and '-', at most 32")
             elif name in groups:
                 found |= self._group(name, value)
             elif name not in CORE:
@@ -129,15 +137,18 @@ class Check:
         found = {full: value[name] for name, full in below.items()}
         return found | {"tools": {key: item for key, item in value.items() if not isinstance(item, dict)}}
 
-    def _apps(self, value: Any) -> dict[str, Any]:
+    def _named(
+        self, group: str, value: Any, model: type[BaseModel], form: re.Pattern[str], form_words: str
+    ) -> dict[str, Any]:
+        """Part a table of sections whose names are up to whoever writes the file."""
         if not isinstance(value, dict):
-            self.problems.append(f"{APPS}: must be a table of sections such as [{APPS}.NAME]")
+            self.problems.append(f"{group}: must be a table of sections such as [{group}.NAME]")
             return {}
         for name in value:
-            if not APP_NAME.fullmatch(name):
-                self.problems.append(f"{APPS}.{name}: a name has letters, digits, '_' and '-', at most 64")
-            self._models[f"{APPS}.{name}"] = CliAppSection
-        return {f"{APPS}.{name}": section for name, section in value.items()}
+            if not form.fullmatch(name):
+                self.problems.append(f"{group}.{name}: a name has {form_words}")
+            self._models[f"{group}.{name}"] = model
+        return {f"{group}.{name}": section for name, section in value.items()}
 
     def _section(self, name: str, value: Any) -> BaseModel | None:
         if not isinstance(value, dict):

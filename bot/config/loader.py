@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from bot.config.checking import APPS, CORE, Check
+from bot.config.checking import APPS, CORE, MCP, Check
 from bot.config.conversation import MemorySection, SessionsSection, SkillsSection
 from bot.config.fields import UNREAD_SECRET
+from bot.config.mcp import McpSection
 from bot.config.models import LlmSection, SpeechSection, TranscriptionSection
 from bot.config.sections import (
     AccessSection,
@@ -54,6 +55,7 @@ class Config:
     server: ServerSection
     log: LogSection
     tools: ToolsConfig
+    mcp: Mapping[str, McpSection]  # servers by name
     channels: Mapping[str, BaseModel]
     plugins: Mapping[str, BaseModel]  # all plugin sections that are present, by full name (channels too)
     path: Path | None  # the file it came from; None: defaults only
@@ -73,8 +75,14 @@ class Config:
         """Return every secret value, and the passwords inside URLs, for redaction."""
         tools = (self.tools.web, self.tools.image)
         sound = (self.transcription, self.speech)
-        sections = (self.bot, self.llm, self.access, self.jobs, self.server, *sound, *tools, *self.plugins.values())
+        sections: tuple[BaseModel, ...] = (self.bot, self.llm, self.access, self.jobs, self.server, *sound, *tools)
+        sections += (*self.mcp.values(), *self.plugins.values())
         return frozenset(secret for section in sections for secret in _secrets_in(section))
+
+
+def _taken(models: dict[str, BaseModel], group: str) -> dict[str, Any]:
+    """Take the sections `[group.NAME]` out of the models, by NAME."""
+    return {name.partition(".")[2]: models.pop(name) for name in list(models) if name.startswith(f"{group}.")}
 
 
 def find_config(explicit: Path | str | None = None) -> Path | None:
@@ -124,9 +132,7 @@ def load_config(
     tools: dict[str, Any] = {
         name.partition(".")[2] or "main": models.pop(name) for name in TOOL_SECTIONS if name in models
     }
-    apps: dict[str, Any] = {
-        name.partition(".")[2]: models.pop(name) for name in list(models) if name.startswith(f"{APPS}.")
-    }
+    apps, servers = _taken(models, APPS), _taken(models, MCP)
     plugins = models
     channels = {
         name.removeprefix("channels."): model for name, model in plugins.items() if name.startswith("channels.")
@@ -134,6 +140,7 @@ def load_config(
     return Config(
         **core,
         tools=ToolsConfig(**tools, cli_apps=apps),
+        mcp=servers,
         channels=channels,
         plugins=plugins,
         path=file,

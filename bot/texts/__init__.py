@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.texts import channels, discord, general, memory, models, sessions, skills, voice
+from bot.texts import channels, discord, general, mcp, memory, models, sessions, skills, voice
 
 LANGUAGES = ("en", "de", "zh")
 
-_SUBJECTS = (channels, discord, general, memory, models, sessions, skills, voice)
+_SUBJECTS = (channels, discord, general, mcp, memory, models, sessions, skills, voice)
 _CATALOGUE: Mapping[str, tuple[str, str, str]] = {
     key: texts for subject in _SUBJECTS for key, texts in subject.SENTENCES.items()
 }

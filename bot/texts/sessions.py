@@ -86,5 +86,10 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
     ),
     "status.titled": (" — “{title}”", " — „{title}“", " — “{title}”"),
     "status.cost": (", cost {cost}", ", Kosten {cost}", ",费用 {cost}"),
+    "status.servers": (
+        "MCP servers not available: {servers}",
+        "MCP-Server nicht verfügbar: {servers}",
+        "不可用的 MCP 服务器: {servers}",
+    ),
     "status.next": (", next {when}", ", nächste {when}", ",下一次 {when}"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,7 @@ class RequestContext:
     message_id: str = ""
     reply_to: str = ""
     scope: str = "core"
+    tools_away: str = ""  # which tools cannot be used now, and why, for the model
 
     @property
     def channel(self) -> str:
@@ -98,6 +99,7 @@ class RequestContext:
 
 _request: ContextVar[RequestContext] = ContextVar("dutiful_request")
 _call_id: ContextVar[str] = ContextVar("dutiful_call_id", default="")
+_progress: ContextVar[Callable[[str], None] | None] = ContextVar("dutiful_progress", default=None)
 
 
 def set_request(request: RequestContext) -> None:
@@ -122,3 +124,15 @@ def current_request() -> RequestContext:
 def current_call_id() -> str:
     """Return the id of the running call; '' outside of one."""
     return _call_id.get()
+
+
+def set_progress(show: Callable[[str], None] | None) -> None:
+    """Set what shows the person, in one line, how far this task's call is; None where nothing can be shown."""
+    _progress.set(show)
+
+
+def show_progress(line: str) -> None:
+    """Show the person how far the running call is; without effect where nothing can be shown. Best effort."""
+    show = _progress.get()
+    if show is not None:
+        show(line)

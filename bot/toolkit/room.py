@@ -5,12 +5,12 @@ Each part is built from configuration alone, costs next to nothing until it is u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from bot.clock import Clock
-from bot.config import LimitsSection, ToolsConfig
+from bot.config import LimitsSection, McpSection, ToolsConfig
 from bot.documents.reading import Documents
 from bot.edits.journal import ChangeJournal
 from bot.shell.sessions import ExecSessions
@@ -20,6 +20,9 @@ from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
 from bot.toolkit.idle import IdleSessions
+from bot.toolkit.mcp.logins import LateLogins
+from bot.toolkit.mcp.manager import McpManager
+from bot.toolkit.mcp.server_asks import ServerAsks
 from bot.toolkit.reads import ReadLedger
 from bot.toolkit.settings import RuntimeSettings
 from bot.toolkit.waits import WaitingTurns
@@ -42,6 +45,7 @@ class ToolRoom:
         resolver: Resolver | None = None,
         idle_minutes: int = 30,
         skill_paths: Sequence[Path] = (),
+        servers: Mapping[str, McpSection] | None = None,
     ) -> None:
         self.files = ChatFiles(workspace, config.files, skills=(*skill_paths, SKILLS), memories=data_dir / "memory")
         self.shell = Shell(config, files=self.files, data_dir=data_dir)
@@ -55,12 +59,24 @@ class ToolRoom:
         self.pages = PageReader()
         self.settings = RuntimeSettings(limits or LimitsSection())
         self.waits = WaitingTurns()
+        self.asks = ServerAsks(data_dir / "mcp" / "waiting")
+        self.mcp = McpManager(
+            servers or {},
+            workspace=workspace,
+            data_dir=data_dir,
+            resolver=resolver,
+            elicit=self.asks.elicit,
+            sample=self.asks.sample,
+            oauth_of=LateLogins(data_dir),
+        )
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""
 
     async def start(self) -> None:
         """Mend what an earlier process left half done; before any turn runs."""
         await self.changes.recover()
+        await self.asks.start()
+        await self.mcp.start()
 
     async def close(self) -> None:
         """End everything, whatever one part's end fails with; idempotent."""
@@ -70,3 +86,5 @@ class ToolRoom:
             parts.push_async_callback(self.sessions.close)
             parts.push_async_callback(self.pages.close)
             parts.callback(self.web.close)
+            parts.push_async_callback(self.mcp.close)
+            parts.push_async_callback(self.asks.close)

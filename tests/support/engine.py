@@ -20,7 +20,7 @@ from bot.agent.governor import GovernorLimits
 from bot.agent.models import Model, ModelShelf, Prices
 from bot.assembly import Agent, AgentBase
 from bot.bus import LocalSignal, MessageBus
-from bot.config import BotSection, Config, JobsSection, LimitsSection, SessionsSection, ToolsConfig
+from bot.config import BotSection, Config, JobsSection, LimitsSection, McpSection, SessionsSection, ToolsConfig
 from bot.config.checking import CORE
 from bot.delivery import Delivery
 from bot.interfaces import ModelReply, ModelRequest, Provider, Topic
@@ -120,6 +120,7 @@ class Setup:
     presets: Mapping[str, Model] = field(default_factory=dict)
     replay_fields: Collection[str] = ()
     prices: Mapping[str, Prices] = field(default_factory=dict)  # by the model that answers
+    servers: Mapping[str, McpSection] = field(default_factory=dict)  # MCP servers by name
     sections: Mapping[str, Any] = field(default_factory=dict)  # further sections of the configuration, by name
 
     def config(self) -> Config:
@@ -129,7 +130,9 @@ class Setup:
             data_dir=self.folder, workspace=self.folder / "workspace", timezone=self.zone, language=self.language
         )
         sections |= {"jobs": self.jobs, "limits": self.limits, "sessions": self.sessions, **self.sections}
-        return Config(**sections, tools=self.tools_config, channels={}, plugins={}, path=None, unread={})
+        return Config(
+            **sections, tools=self.tools_config, mcp=self.servers, channels={}, plugins={}, path=None, unread={}
+        )
 
 
 class Rig:
@@ -167,6 +170,7 @@ class Rig:
             limits=limits,
             idle_minutes=setup.sessions.idle_minutes,
             skill_paths=setup.config().skills.paths,
+            servers=setup.servers,
         )
         self.models = ModelShelf(
             Model(

@@ -1,0 +1,119 @@
+"""Which tools of servers are registered: follows what servers offer, and leaves alone what did not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bot.config import McpSection
+from bot.log import get_logger
+from bot.security.workspace import WorkspaceView
+from bot.toolkit.base import Tool
+from bot.toolkit.context import RequestContext
+from bot.toolkit.mcp.names import Origin, model_names
+from bot.toolkit.mcp.offers import Json, Offer
+from bot.toolkit.mcp.server_calls import ServerCalls
+from bot.toolkit.mcp.server_tools import PromptTool, ResourceTool, ServerParts, ServerTool
+from bot.toolkit.mcp.waiting_calls import WaitingCalls
+from bot.toolkit.registry import ToolRegistry
+
+READS_RESOURCES, GETS_PROMPTS = "resources/read", "prompts/get"
+"""Stand for a server's resources and prompts among its tools, also in `enabled_tools`: the protocol's methods."""
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stock:
+    """What one server has on the shelf."""
+
+    parts: ServerParts
+    offer: Offer
+    entries: Mapping[str, Json]  # its enabled tools by their own names; {} for resources and prompts
+
+
+class ServerShelf:
+    """Registers servers' tools. The registry shows them to turns at once."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        *,
+        view_of: Callable[[RequestContext], WorkspaceView],
+        waiting: WaitingCalls | None = None,
+    ) -> None:
+        self._registry = registry
+        self._waiting = waiting
+        self._view_of = view_of
+        self._stocks: dict[str, _Stock] = {}
+        self._names: dict[Origin, str] = {}
+
+    def put(self, calls: ServerCalls, offer: Offer, section: McpSection) -> list[str]:
+        """Show what a server offers, in place of what it offered before; returns what is wrong with it."""
+        before = self._stocks.get(calls.name)
+        parts = ServerParts(calls=calls, section=section, view_of=self._view_of, waiting=self._waiting)
+        if before is not None and before.offer == offer and before.parts == parts:
+            return self.faults(calls.name)
+        entries = {name: entry for name, entry in _entries(offer).items() if _is_enabled(name, section)}
+        self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries)
+        self._follow(calls.name)
+        return self.faults(calls.name)
+
+    def remove(self, server: str) -> None:
+        """Take a server's tools away; without effect when it has none."""
+        if self._stocks.pop(server, None) is not None:
+            self._follow(server)
+
+    def names_of(self, server: str) -> list[str]:
+        """Return the registered names of a server's tools, in order."""
+        return sorted(name for (owner, _), name in self._names.items() if owner == server and name in self._registry)
+
+    def faults(self, server: str) -> list[str]:
+        """Return what of a server cannot be used, a sentence for each."""
+        stock = self._stocks.get(server)
+        if stock is None:
+            return []
+        found = list(stock.offer.faults)
+        for (owner, tool), name in self._names.items():
+            if owner == server and name in self._registry.set_aside:
+                found.append(f"tool {tool}: {self._registry.set_aside[name]}")
+        offered = _entries(stock.offer)
+        wanted = stock.parts.section.enabled_tools or ()
+        found += [
+            f"enabled_tools names {name!r}, which the server does not have" for name in wanted if name not in offered
+        ]
+        return found
+
+    def _follow(self, changed: str) -> None:
+        """Bring the registry up to date after one server changed; names of others may have to give way."""
+        names = model_names({server: stock.entries for server, stock in self._stocks.items()})
+        for origin, name in self._names.items():
+            if origin[0] == changed or names.get(origin) != name:
+                self._registry.unregister(name)
+        for origin, name in sorted(names.items()):
+            if origin[0] == changed or self._names.get(origin) != name:
+                self._registry.register(self._tool(origin, name))
+        self._names = names
+        _log.info("tools of an mcp server", server=changed, tools=len(self.names_of(changed)))
+
+    def _tool(self, origin: Origin, name: str) -> Tool:
+        server, tool = origin
+        stock = self._stocks[server]
+        if tool == READS_RESOURCES:
+            return ResourceTool(name, stock.parts, stock.offer)
+        if tool == GETS_PROMPTS:
+            return PromptTool(name, stock.parts, stock.offer)
+        return ServerTool(name, stock.parts, stock.entries[tool])
+
+
+def _entries(offer: Offer) -> dict[str, Json]:
+    entries: dict[str, Json] = {str(entry["name"]): entry for entry in offer.tools}
+    if offer.resources or offer.resource_templates:
+        entries.setdefault(READS_RESOURCES, {})
+    if offer.prompts:
+        entries.setdefault(GETS_PROMPTS, {})
+    return entries
+
+
+def _is_enabled(name: str, section: McpSection) -> bool:
+    return section.enabled_tools is None or name in section.enabled_tools

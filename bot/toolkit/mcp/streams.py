@@ -1,0 +1,189 @@
+"""The streams between the SDK and a server: our own way to a process, and an ear on every message.
+
+Imported only with the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+
+from bot.log import get_logger
+from bot.toolkit.mcp.child import MessageTooLong, ServerChild
+from bot.toolkit.mcp.listing import KINDS, Kind, for_sdk
+from bot.toolkit.mcp.session import Limits, Signals
+
+Streams = tuple[Any, Any]
+"""A stream to read messages from and one to write them to, as the SDK's transports give them."""
+
+_LARGE_BYTES = 256 * 1024  # what takes longer to parse than the loop may stand still
+
+_log = get_logger(__name__)
+
+
+@asynccontextmanager
+async def child_streams(child: ServerChild, signals: Signals) -> AsyncIterator[Streams]:
+    """Exchange lines with a running server process; leaving ends it.
+
+    Unlike the SDK's own: lines have a bound, what is no message is passed over, and the environment is ours to choose.
+    """
+    arriving, arrived = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    leaving, to_leave = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with arriving:
+            try:
+                async for line in child.lines():
+                    message = await _parse(line)
+                    if message is not None:
+                        await arriving.send(SessionMessage(message))
+            except MessageTooLong:
+                signals.end(f"the server sent a message of more than {Limits.MESSAGE_BYTES:,} bytes")
+            except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # the session is over, or will find out
+            # Its exit code usually follows at once; a program may also close its output and live on.
+            with anyio.move_on_after(0.2):
+                await child.exited.wait()
+            signals.end(child.account())
+
+    async def write() -> None:
+        async with to_leave:
+            try:
+                async for item in to_leave:
+                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await child.write(text.encode() + b"\n")
+            except OSError:
+                await arriving.aclose()
+
+    async def notice_exit() -> None:
+        """End the session when the process ends, though one it started may hold its output open."""
+        await child.exited.wait()
+        await asyncio.sleep(0.1)  # for answers that are on their way
+        await arriving.aclose()
+        signals.end(child.account())
+
+    def look() -> None:
+        if child.has_ended():
+            signals.end("the program has ended")
+
+    signals.look = look
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        tasks.start_soon(notice_exit)
+        try:
+            yield arrived, leaving
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await child.end()
+            for stream in (arriving, arrived, leaving, to_leave):
+                stream.close()
+
+
+async def _parse(line: bytes) -> types.JSONRPCMessage | None:
+    if not line.strip():
+        return None
+    try:
+        if len(line) > _LARGE_BYTES:
+            return await asyncio.to_thread(_parse_now, line)
+        return _parse_now(line)
+    except ValueError:
+        _log.debug("line of an mcp server is no message", start=line[:80].decode(errors="replace"))
+        return None
+
+
+def _parse_now(line: bytes) -> types.JSONRPCMessage:
+    return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+
+class _Ear:
+    """Base: a stream of the SDK with us in between."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Outgoing(_Ear):
+    """Remembers which requests ask for lists."""
+
+    def __init__(self, stream: Any, asked: dict[Any, Kind]) -> None:
+        super().__init__(stream)
+        self._asked = asked
+
+    async def send(self, item: SessionMessage, /) -> None:
+        message = item.message
+        if isinstance(message, types.JSONRPCRequest) and message.method in KINDS:
+            self._asked[message.id] = KINDS[message.method]
+        await self._stream.send(item)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+
+class _Incoming(_Ear):
+    """Puts pages of lists into a form that the SDK takes whole, and notices the end."""
+
+    def __init__(self, stream: Any, asked: dict[Any, Kind], signals: Signals) -> None:
+        super().__init__(stream)
+        self._asked = asked
+        self._signals = signals
+
+    @property
+    def last_context(self) -> contextvars.Context | None:
+        """Of the sender of the last message, where the transport knows it."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        try:
+            item = await self._stream.receive()
+        except anyio.EndOfStream:
+            self._signals.end("the server ended the connection")
+            raise
+        if isinstance(item, SessionMessage):
+            self._look_at(item.message)
+        return item
+
+    def _look_at(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCResponse):
+            kind = self._asked.pop(message.id, None)
+            if kind is not None:
+                message.result = for_sdk(kind, message.result)
+        elif isinstance(message, types.JSONRPCError) and message.id is not None:
+            self._asked.pop(message.id, None)
+
+    def __aiter__(self) -> _Incoming:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+
+@asynccontextmanager
+async def overheard(transport: AbstractAsyncContextManager[Streams], signals: Signals) -> AsyncIterator[Streams]:
+    """Enter a transport with our ear on its streams."""
+    asked: dict[Any, Kind] = {}
+    async with transport as (arrived, leaving):
+        yield _Incoming(arrived, asked, signals), _Outgoing(leaving, asked)

@@ -1,0 +1,14 @@
+// Preloaded by `node --import` into the HTTP modes of the real MCP servers. They listen on all interfaces and have no
+// option against it, so every listener is bound to loopback here; port 0 is a free port, and the line on stderr says
+// which one it became. They also end with the pipe at their stdin, that is with the test, however that ends.
+import { Server } from "node:net";
+
+const listen = Server.prototype.listen;
+
+Server.prototype.listen = function (port, ...rest) {
+  const callbacks = rest.filter((argument) => typeof argument === "function");
+  this.once("listening", () => process.stderr.write(`bound ${JSON.stringify(this.address())}\n`));
+  return listen.call(this, { port: Number(port), host: "127.0.0.1" }, ...callbacks);
+};
+
+process.stdin.on("close", () => process.exit(0)).resume();
