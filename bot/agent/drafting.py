@@ -175,5 +175,5 @@ class Drafting:
             text=text,
             draft_id=self._draft_id,
             reply_to=turn.messages[0].message.reply_to,
-            key=f"turn-{turn.id}",
+            key=f"turn-{turn.id}-{turn.messages[0].message.message_id}",  # numbers begin anew with a new store
         )
