@@ -8,6 +8,7 @@ message means is read in `events`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from asyncio import TaskGroup
 from collections import OrderedDict, deque
@@ -39,6 +40,7 @@ CATCH_UP_DAYS = 7
 
 _PAGE = 100  # the most one call returns
 _WAITING_LIMIT = 1000  # events of one channel kept in memory; what is beyond is read from its history
+_LANES_AT_ONCE = 20
 _HISTORIES_AT_ONCE = 4  # so that answers are not held up by the bot's rate limit
 _REMEMBERED = 500  # texts of messages that can still change
 _REMEMBERED_PLACES = 1000
@@ -103,6 +105,7 @@ class Receiver:
         self._clock = clock
         self._timing = timing
         self._lanes: dict[str, _Lane] = {}
+        self._gaps: dict[str, tuple[Place, int]] = {}  # of channels whose lane does not move yet
         self._places: OrderedDict[str, Place] = OrderedDict()
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._histories = asyncio.Semaphore(_HISTORIES_AT_ONCE)
@@ -153,6 +156,8 @@ class Receiver:
         lane = self._lanes.get(channel_id)
         if lane is None:
             lane = self._lanes[channel_id] = _Lane(channel_id)
+            if channel_id in self._gaps:
+                lane.place, lane.gap_after = self._gaps.pop(channel_id)
             self._start(self._work(lane), f"discord-channel-{channel_id}")
         return lane
 
@@ -185,9 +190,20 @@ class Receiver:
                 self._mark_gap(place, after)
 
     def _mark_gap(self, place: Place, after: int) -> None:
-        lane = self._lane(place.channel_id)
-        lane.place = place
-        lane.gap_after = after
+        lane = self._lanes.get(place.channel_id)
+        if lane is not None:
+            lane.place, lane.gap_after = place, after
+            return
+        if not self._gaps:
+            self._start(self._begin_gaps(), "discord-gaps")
+        self._gaps[place.channel_id] = place, after
+
+    async def _begin_gaps(self) -> None:
+        """Begin to read the gaps, a few channels at a time: thousands at once would stall the loop."""
+        while self._gaps:
+            for channel_id in list(itertools.islice(self._gaps, _LANES_AT_ONCE)):
+                self._lane(channel_id)
+            await asyncio.sleep(0)
 
     # --- one channel
 

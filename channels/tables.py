@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH = 76
-"""Columns: what a message of a Slack window of usual width shows without wrapping code."""
+"""Columns: what a message in a window of usual width shows without wrapping code."""
 
 Justify = Literal["left", "center", "right"]
 _SIDES: dict[str, Justify] = {"Center": "center", "Right": "right"}
