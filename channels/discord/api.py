@@ -171,10 +171,6 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise ChannelError(f"the download broke off ({type(exc).__name__})") from exc
 
-    async def close(self) -> None:
-        """Close the connections; idempotent."""
-        await self._http.close()
-
 
 def refusal(exc: discord.HTTPException, name: str) -> ChannelError:
     """Return what a refusal means. The SDK's text names code and fields, never the token."""

@@ -25,7 +25,7 @@ from bot.log import get_logger
 from bot.messages import Address, InboundMessage
 from bot.records import Acceptance
 from channels.discord.config import Timing
-from channels.discord.content import author_id, is_from_bot
+from channels.discord.content import author_id, is_from_bot, number_of
 from channels.discord.errors import Refused
 from channels.discord.events import Reader
 from channels.discord.places import CHANNEL, Place, place_of
@@ -147,7 +147,7 @@ class Receiver:
         lane = self._lane(str(data.get("channel_id")))
         if len(lane.waiting) >= _WAITING_LIMIT:
             if lane.gap_after is None:
-                lane.gap_after = _number(lane.waiting[-1][1]) or None
+                lane.gap_after = number_of(lane.waiting[-1][1]) or None
             return
         lane.waiting.append((name, data))
 
@@ -213,7 +213,7 @@ class Receiver:
                 if lane.gap_after is not None and not lane.waiting:
                     await self._catch_up(lane)
                     continue
-                if lane.gap_after is not None and _number(lane.waiting[0][1]) > lane.gap_after:
+                if lane.gap_after is not None and number_of(lane.waiting[0][1]) > lane.gap_after:
                     await self._catch_up(lane)
                     continue
                 name, data = lane.waiting[0]
@@ -231,16 +231,16 @@ class Receiver:
             page = await self._history(lane, after)
             if page is None:
                 return
-            for message in sorted(page, key=_number):
+            for message in sorted(page, key=number_of):
                 await self._handle("MESSAGE_CREATE", message, lane)
-                after = _number(message)
+                after = number_of(message)
                 count += 1
             if len(page) < _PAGE:
                 break
         if count:
             _log.info("caught up", channel=CHANNEL, chat=lane.channel_id, messages=count)
         lane.waiting = deque(
-            (name, data) for name, data in lane.waiting if name != "MESSAGE_CREATE" or _number(data) > after
+            (name, data) for name, data in lane.waiting if name != "MESSAGE_CREATE" or number_of(data) > after
         )
 
     async def _history(self, lane: _Lane, after: int) -> list[Json] | None:
@@ -267,7 +267,7 @@ class Receiver:
             except ChannelError as exc:
                 problem, least_s = str(exc), exc.retry_after_s or 0.0
             else:
-                if isinstance(page, list) and all(isinstance(one, dict) and _number(one) for one in page):
+                if isinstance(page, list) and all(isinstance(one, dict) and number_of(one) for one in page):
                     return page
                 problem, least_s = "the answer is not a list of messages", 0.0
             wait_s = max(failures.next_s(), least_s)
@@ -397,9 +397,3 @@ class Receiver:
     async def _forget(self, places: Sequence[Place]) -> None:
         for place in places:
             await self._stored(partial(self._positions.forget, place.channel_id))
-
-
-def _number(message: Json) -> int:
-    """Return a message's id as a number, 0 where it has none that can be read."""
-    shown = str(message.get("id"))
-    return int(shown) if shown.isascii() and shown.isdigit() else 0
