@@ -17,6 +17,7 @@ from bot.log import get_logger
 from bot.messages import Address, ButtonPress, ChatType, InboundMessage
 from bot.records import Acceptance, PressOutcome
 from channels.buttons import read_token
+from channels.slack.content import UNREADABLE
 from channels.slack.events import CHANNEL, Reader, chat_type, is_own, is_spoken
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
@@ -33,7 +34,7 @@ _LEFT = {
 }
 _BACK = frozenset({"channel_unarchive", "group_unarchive"})
 _ENDED = frozenset({"tokens_revoked", "app_uninstalled"})
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+_SECRETS = frozenset({"token", "response_url", "trigger_id"})
 _WAITING_ERRANDS = 500
 _LONGEST_WAIT_S = 60.0
 
@@ -116,7 +117,7 @@ class Receiver:
         kind = str(event.get("type") or "")
         try:
             await self._take(kind, event)
-        except _UNREADABLE as exc:
+        except UNREADABLE as exc:
             await self.unreadable(body, exc)
 
     async def missed(self, message: dict[str, Any]) -> None:
@@ -127,11 +128,11 @@ class Receiver:
         """
         try:
             await self.spoken(message)
-        except _UNREADABLE as exc:
+        except UNREADABLE as exc:
             await self.unreadable({"event": message}, exc)
 
     async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
-        """Keep what could not be read.
+        """Keep what could not be read, without what gives access to anything.
 
         Raises:
             StoreError: it could not be committed.
@@ -140,7 +141,7 @@ class Receiver:
             channel=CHANNEL,
             account=self._reader.me.account,
             update_id=str(body.get("event_id") or ""),
-            raw=orjson.dumps(body).decode(),
+            raw=orjson.dumps({name: value for name, value in body.items() if name not in _SECRETS}).decode(),
             error=f"{type(exc).__name__}: {exc}",
         )
 

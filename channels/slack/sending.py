@@ -39,7 +39,7 @@ UNKNOWN_ID = "unknown"
 """Stands for the id of a message that Slack took without telling one: sent is sent."""
 
 _ROW_BUTTONS = 25
-_THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message"})
+_THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message", "restricted_action_non_threadable_channel"})
 _BLOCKS_REFUSED = frozenset(
     {"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch", "invalid_attachments"}
 )

@@ -315,6 +315,19 @@ async def test_a_press_is_shown_although_slack_wants_a_pause(live: SlackHarness)
     await live.api.wait_for(lambda: live.shown(PRIVATE)[0].buttons == ("✓ No",))
 
 
+@pytest.mark.parametrize("actions", [[None], ["x"], {"a": 1}, 7])
+async def test_a_press_of_another_shape_is_kept_without_its_secrets_and_does_not_come_again(
+    live: SlackHarness, actions: object
+) -> None:
+    secrets = {"token": "verify-me", "response_url": "https://hooks.slack.com/actions/secret", "trigger_id": "1.secret"}
+    body = {"type": "block_actions", "team": {"id": "T1"}, "actions": actions, **secrets}
+    envelope = live.api.socket.publish("interactive", body)
+    await live.api.wait_for(lambda: envelope.acknowledged)
+    (kept,) = live.intake.unparsed
+    assert "block_actions" in kept.raw
+    assert not [value for value in secrets.values() if value in kept.raw]
+
+
 # --- commands
 
 

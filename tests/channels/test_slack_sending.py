@@ -244,6 +244,14 @@ async def test_what_an_earlier_database_sent_is_not_taken_for_ours(harness: Slac
     assert await harness.channel.find_sent(sending_row(chart)) == ()
 
 
+@pytest.mark.parametrize("code", ["thread_not_found", "restricted_action_non_threadable_channel"])
+async def test_an_answer_that_no_thread_takes_goes_to_the_channel(harness: SlackHarness, code: str) -> None:
+    harness.api.faults.add(refused("chat.postMessage", code))
+    await harness.send(OutboundMessage(address=THREAD, text="hello"))
+    (message,) = harness.api.messages(TEAM, "")
+    assert message["text"] == "hello"
+
+
 # --- drafts
 
 
