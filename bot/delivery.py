@@ -131,7 +131,7 @@ class Delivery:
             channel.on_state_change(lambda: bus.ring(Topic.OUTBOUND))
 
     async def run(self) -> None:
-        """Deliver until cancelled; sends under way end by themselves when this is cancelled gently."""
+        """Deliver until cancelled; a send that this cuts short is looked into at the next start (`drain` first)."""
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
@@ -241,6 +241,9 @@ class Delivery:
         try:
             async with asyncio.timeout(self._limits.look_s):
                 found = await channel.find_sent(replace(row, sent_ids=tuple(known)))
+        except ChannelAuthError as exc:  # it can be looked up again with a token that is right
+            await self._cannot_look(row, progress, str(exc), _BACKOFF_MAX_S)
+            return
         except ChannelError as exc:
             if exc.retryable:
                 await self._cannot_look(row, progress, str(exc), exc.retry_after_s)
@@ -269,8 +272,7 @@ class Delivery:
 
     async def _cannot_look(self, row: OutboxRow, progress: _Progress, error: str, retry_after_s: float | None) -> None:
         """Look again with growing pauses; after the patience is used up the message is a dead letter."""
-        hopeless = self._is_overdue(row)
-        if hopeless:
+        if self._is_overdue(row):
             await self._doubt(row, progress, f"outcome unknown: {error}", is_hopeless=True)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
@@ -299,17 +301,16 @@ class Delivery:
             else:  # two ids that name each other
                 await self._later(row, str(exc))
         elif isinstance(exc, ChatGone):
-            await self._outbox.bury(row.id, str(exc))
+            await self._give_up(row, str(exc))
             await self._bus.close_chat(address, str(exc))
         elif isinstance(exc, RateLimited):
             await self._hold_back(row, exc)
         elif isinstance(exc, ChannelAuthError):
-            await self._later(
-                row, str(exc), _BACKOFF_MAX_S
-            )  # the channel is about to be off; the message is not at fault
+            # The channel is about to be off; the message is not at fault.
+            await self._later(row, str(exc), _BACKOFF_MAX_S)
         elif not exc.retryable:
             _log.error("message refused by the platform", error=str(exc))
-            await self._outbox.bury(row.id, str(exc))
+            await self._give_up(row, str(exc))
         else:
             await self._later(row, str(exc), exc.retry_after_s)
         self._bus.ring(Topic.OUTBOUND)
@@ -338,12 +339,19 @@ class Delivery:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
         if self._is_overdue(row):
             _log.error("message given up", error=error)
-            await self._outbox.bury(row.id, error)
+            await self._give_up(row, error)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
         _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
         not_before_us = self._clock.now_us() + int(wait_s * US_PER_S)
         await self._outbox.retry(row.id, not_before_us=not_before_us, error=error, sent_ids=sent_ids)
+
+    async def _give_up(self, row: OutboxRow, error: str) -> None:
+        """Make a message a dead letter. A removal has no words that anybody could miss: it is over."""
+        if row.message.withdraws:
+            await self._outbox.settle(row.id, [])
+        else:
+            await self._outbox.bury(row.id, error)
 
     def _is_overdue(self, row: OutboxRow) -> bool:
         return bool(row.first_try_us) and self._clock.now_us() - row.first_try_us > self._patience_us

@@ -196,11 +196,14 @@ class DraftState:
 
     `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
     nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    `newest_outbox_id` (over all chats) and `message_count` (of the turn) tell later whether anything was added.
     """
 
     draft_id: str
     held_until_us: int
     is_next: bool
+    newest_outbox_id: int
+    message_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,13 @@ Imports without any SDK. How a platform's ids look is its own section's business
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf
+from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, field_validator
 
 from bot.config import Section
 
@@ -74,6 +75,19 @@ class ChannelSection(Section):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
+    group_id: ClassVar[tuple[str, str]] = (".+", "")
+    """How the platform's ids of groups look: a regular expression, and words with an example."""
+
     group_policy: Annotated[InstanceOf[GroupPolicies], BeforeValidator(_policies)] = Field(
         default_factory=GroupPolicies
     )
+
+    @field_validator("group_policy")
+    @classmethod
+    def _names_groups_by_id(cls, policies: GroupPolicies) -> GroupPolicies:
+        """Refuse a key that can be no group's id: its policy would silently never hold."""
+        form, words = cls.group_id
+        for chat_id in policies.chats:
+            if not re.fullmatch(form, chat_id):
+                raise ValueError(f"{chat_id!r} is not {words}")
+        return policies

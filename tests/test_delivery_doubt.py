@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.delivery import Delivery, SendLimits
-from bot.errors import ChannelError, SendUncertain
+from bot.errors import ChannelAuthError, ChannelError, SendUncertain
 from bot.interfaces import SendProgress
 from bot.messages import OutboundMessage
 from bot.records import OutboxRow, SendState
@@ -117,6 +117,16 @@ async def test_a_message_that_surely_did_not_arrive_is_simply_sent_again(tmp_pat
         await settled(engine, await engine.bus.publish_outbound(outbound("hello")), SendState.SENT)
         assert channel.texts() == ["hello"]
         assert (len(channel.attempts), await counted(engine)) == (2, 0)
+
+
+async def test_a_token_refused_while_looking_leads_to_no_copy(tmp_path: Path) -> None:
+    """The platform can say what arrived once the token is mended: nothing is repeated before that."""
+    channel = ForgetfulChannel()
+    channel.look_failures = [ChannelAuthError("token revoked")]
+    async with delivering(tmp_path, channel) as engine:
+        row = await settled(engine, await engine.bus.publish_outbound(outbound("hello")), SendState.SENT)
+        assert channel.texts() == ["hello"]
+        assert (len(channel.looks), row.uncertain) == (2, 0)
 
 
 async def test_where_nobody_can_say_it_is_sent_once_more_and_counted(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from bot.records import QueuedMessage
 EARLIER_LIMIT_S = 10.0
 """How long a turn waits for what was said before in its thread; without it, it goes on."""
 
+FETCH_LIMIT_S = 300.0
+"""How long a turn waits for one file: platforms bound the silence in a download, not what drips in."""
+
 _log = get_logger(__name__)
 
 
@@ -25,11 +28,17 @@ class Arrivals:
     """Completes messages by what their platform and the outbox know."""
 
     def __init__(
-        self, channels: Mapping[str, Channel], outbox: Outbox, *, earlier_limit_s: float = EARLIER_LIMIT_S
+        self,
+        channels: Mapping[str, Channel],
+        outbox: Outbox,
+        *,
+        earlier_limit_s: float = EARLIER_LIMIT_S,
+        fetch_limit_s: float = FETCH_LIMIT_S,
     ) -> None:
         self._channels = channels
-        self._earlier_limit_s = earlier_limit_s
         self._outbox = outbox
+        self._earlier_limit_s = earlier_limit_s
+        self._fetch_limit_s = fetch_limit_s
 
     async def completed(self, item: QueuedMessage, *, begins: bool) -> QueuedMessage:
         """Return the message with all it needs; `begins` says that its conversation has no rows yet."""
@@ -51,9 +60,12 @@ class Arrivals:
         files = []
         for attachment in message.attachments:
             try:
-                files.append(await channel.fetch(attachment, message.address) if attachment.ref else attachment)
+                async with asyncio.timeout(self._fetch_limit_s):
+                    files.append(await channel.fetch(attachment, message.address) if attachment.ref else attachment)
             except ChannelError as exc:
                 files.append(replace(attachment, error=str(exc)))
+            except TimeoutError:
+                files.append(replace(attachment, error="the download did not end in time"))
         return replace(message, attachments=tuple(files))
 
     async def _with_earlier(self, message: InboundMessage) -> InboundMessage:

@@ -19,7 +19,7 @@ from bot.interfaces import MenuCommand, Signal, Store, Topic, TurnControl, Unit
 from bot.jobs import JobDesk, find_job, list_jobs, may_change
 from bot.messages import Role
 from bot.records import CallResult, GoalState, Turn
-from bot.texts import say
+from bot.texts import keys, say
 from bot.toolkit.context import RequestContext
 from bot.zones import load_zone, local_text, similar_zones
 
@@ -148,6 +148,9 @@ class Commands:
         if request.role is Role.OWNER:
             menu.append(MenuCommand(name="restart", description=say(request.language, "help.restart")))
         lines = "\n".join(f"/{item.name} — {item.description}" for item in menu)
+        # Where a platform keeps bare commands for itself, people are told first how to write ours.
+        if (hint := f"help.on.{request.address.channel}") in keys():
+            lines = f"{say(request.language, hint)}\n{lines}"
         return CommandResult(text=say(request.language, "help", commands=lines))
 
     async def _remind(self, turn: Turn, request: RequestContext, arguments: str) -> CommandResult:

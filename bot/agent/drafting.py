@@ -22,7 +22,7 @@ from bot.errors import ChannelError, RateLimited, SendUncertain, StoreError
 from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Draft, Outbox, Topic, Turns
 from bot.log import get_logger
-from bot.records import Turn
+from bot.records import DraftState, Turn
 
 FIRST_AFTER_S = 0.3
 """Answers that take no longer are not shown growing."""
@@ -102,10 +102,11 @@ class Drafting:
                 await self._changed.wait()
                 self._changed.clear()
                 await self._parts.pace.wait(self._channel, self._turn.address, self._chat_type)
-                if not await self._may_show():
+                state = await self._state()
+                if not self._may_show(state):
                     await self._again(_LOOK_AGAIN_S)
                 elif self._text != self._shown and self._is_enough(self._text):
-                    await self._show(self._text)
+                    await self._show(self._text, state)
         except (ChannelError, StoreError) as exc:
             _log.warning("no more drafts in this turn", error=str(exc))
 
@@ -117,18 +118,22 @@ class Drafting:
         self._changed.set()
         await asyncio.sleep(wait_s)
 
-    async def _may_show(self) -> bool:
-        """Say whether the chat may be shown something now; takes note of a draft that was withdrawn."""
+    async def _state(self) -> DraftState:
+        """Return how things stand; takes note of a draft that was withdrawn."""
         state = await self._parts.turns.draft_state(self._turn)
         if state.draft_id != self._draft_id:
             self._draft_id, self._shown = state.draft_id, ""
             self._parts.ring(Topic.OUTBOUND)  # its removal waits to be sent
+        return state
+
+    def _may_show(self, state: DraftState) -> bool:
+        """Say whether the chat may be shown something now."""
         if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.now_us():
             return False
         return bool(self._draft_id) or state.is_next  # what is new does not stand above what waits to be sent
 
-    async def _show(self, text: str) -> None:
-        """Show a text; what fails is tried again.
+    async def _show(self, text: str, state: DraftState) -> None:
+        """Show a text, as things stood a moment ago; what fails is tried again.
 
         Raises:
             ChannelError: nothing more of this turn is to be shown.
@@ -139,7 +144,7 @@ class Drafting:
             draft_id = await self._channel.show_draft(self._draft(text))
             if draft_id != self._draft_id:
                 fault_point("drafted")
-                await self._parts.turns.save_draft(self._turn, draft_id)
+                await self._parts.turns.save_draft(self._turn, draft_id, before=state)
                 self._draft_id = draft_id
                 fault_point("draft-saved")
             self._shown, self._failures = text, 0

@@ -72,11 +72,12 @@ class Turns(Protocol):
         leaves everything but commands that act at once for later.
         """
 
-    async def save_draft(self, turn: Turn, draft_id: str) -> None:
+    async def save_draft(self, turn: Turn, draft_id: str, *, before: DraftState | None = None) -> None:
         """Remember the platform message that shows the turn's unfinished text.
 
         It becomes the first message the turn ends with, if that goes to the turn's address and is text alone.
         Else it is withdrawn: also when the turn sends something else there first, or the person wrote below it.
+        `before` is how things stood when the platform was asked for it: what came meanwhile counts, too.
         """
 
     async def draft_state(self, turn: Turn) -> DraftState:

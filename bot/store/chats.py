@@ -24,9 +24,15 @@ def close_chat(conn: sqlite3.Connection, address: Address, error: str, *, now_us
         " DO UPDATE SET closed = CASE closed WHEN '' THEN excluded.closed ELSE closed END",
         (address.rate_key, error),
     )
+    conn.execute(  # a removal of a draft has no words that anybody could miss
+        "DELETE FROM outbox WHERE chat_id = ? AND rate_key = ? AND state = 'queued' AND text = ''"
+        " AND body ->> '$.draft_id' IS NOT NULL AND body ->> '$.attachments' IS NULL",
+        (address.chat_id, address.rate_key),
+    )
     conn.execute(
-        "UPDATE outbox SET state = 'dead', error = ?, ended_us = ? WHERE rate_key = ? AND state = 'queued'",
-        (error, now_us, address.rate_key),
+        "UPDATE outbox SET state = 'dead', error = ?, ended_us = ?"
+        " WHERE chat_id = ? AND rate_key = ? AND state = 'queued'",
+        (error, now_us, address.chat_id, address.rate_key),
     )
     cursor = conn.execute(
         "UPDATE jobs SET state = 'paused', next_us = NULL,"
@@ -82,7 +88,7 @@ def migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str, *, 
             (new, channel, old),
         )
     conn.execute("UPDATE OR REPLACE chats SET rate_key = ? WHERE rate_key = ?", (after, before))
-    conn.execute("UPDATE outbox SET rate_key = ? WHERE rate_key = ?", (after, before))
+    conn.execute("UPDATE outbox SET rate_key = ? WHERE chat_id = ? AND rate_key = ?", (after, new, before))
     _move_lanes(conn, channel, old, new)
     migrate_memory(
         conn,
@@ -94,7 +100,10 @@ def migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str, *, 
     ).fetchall()
     for (key,) in keys:
         if key == before or key.startswith(before + ":"):
-            conn.execute("UPDATE outbox SET order_key = ? WHERE order_key = ?", (after + key[len(before) :], key))
+            conn.execute(
+                "UPDATE outbox SET order_key = ? WHERE chat_id = ? AND order_key = ?",
+                (after + key[len(before) :], new, key),
+            )
     conn.execute(
         "INSERT INTO cursors (name, value, updated_us) VALUES (?,?,?)"
         " ON CONFLICT DO UPDATE SET value = excluded.value, updated_us = excluded.updated_us",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
-from bot.messages import Address, OutboundKind, OutboundMessage
+from bot.messages import Address, OutboundMessage
 from bot.records import DraftState
-from bot.store.outbox import insert_outbound
+from bot.store.outbox import insert_outbound, put_withdrawal
 
 
 def draft_state(conn: sqlite3.Connection, turn_id: int, address: Address) -> DraftState:
@@ -16,7 +17,27 @@ def draft_state(conn: sqlite3.Connection, turn_id: int, address: Address) -> Dra
     waiting = conn.execute(
         "SELECT 1 FROM outbox WHERE order_key = ? AND state IN ('queued', 'sending') LIMIT 1", (address.key,)
     ).fetchone()
-    return DraftState(draft_id=draft_id, held_until_us=0 if held is None else held[0], is_next=waiting is None)
+    (newest_id,) = conn.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()
+    return DraftState(
+        draft_id=draft_id,
+        held_until_us=0 if held is None else held[0],
+        is_next=waiting is None,
+        newest_outbox_id=newest_id,
+        message_count=_message_count(conn, turn_id),
+    )
+
+
+def was_overtaken(conn: sqlite3.Connection, turn_id: int, address: Address, before: DraftState) -> bool:
+    """Say whether something was queued for the turn's address, or said to the turn, since then."""
+    queued = conn.execute(
+        "SELECT 1 FROM outbox WHERE id > ? AND order_key = ? LIMIT 1", (before.newest_outbox_id, address.key)
+    ).fetchone()
+    return queued is not None or _message_count(conn, turn_id) > before.message_count
+
+
+def _message_count(conn: sqlite3.Connection, turn_id: int) -> int:
+    (count,) = conn.execute("SELECT count(*) FROM inbox WHERE turn_id = ?", (turn_id,)).fetchone()
+    return int(count)
 
 
 def put_in_order(conn: sqlite3.Connection, turn_id: int, message: OutboundMessage, *, now_us: int) -> int:
@@ -30,8 +51,7 @@ def withdraw_draft(conn: sqlite3.Connection, turn_id: int, address: Address, *, 
     """Queue the removal of the turn's draft, if it has one; what it shows next is a new message."""
     draft_id = _taken(conn, turn_id)
     if draft_id:
-        withdrawal = OutboundMessage(address=address, text="", kind=OutboundKind.NOTICE)
-        insert_outbound(conn, withdrawal, now_us=now_us, turn_id=turn_id, draft_id=draft_id)
+        put_withdrawal(conn, address, draft_id, now_us=now_us, turn_id=turn_id)
 
 
 def put_ending(
@@ -45,7 +65,7 @@ def put_ending(
     else:
         withdraw_draft(conn, turn_id, address, now_us=now_us)
     for message in outbound:
-        insert_outbound(conn, message, now_us=now_us, turn_id=turn_id, draft_id=draft_id)
+        insert_outbound(conn, replace(message, draft_id=draft_id), now_us=now_us, turn_id=turn_id)
         draft_id = ""
 
 

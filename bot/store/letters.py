@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from bot.records import UNKNOWN_PART, OutboxChange, OutboxEntry, OutboxPage, OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbox_row
+from bot.store.outbox import put_withdrawal
 
 _LISTED = (  # each part is what one of the table's indexes holds
     "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
@@ -48,11 +49,14 @@ def _known(row: OutboxRow) -> list[str]:
 
 
 def drop(conn: sqlite3.Connection, ids: Collection[int] | None, *, now_us: int) -> OutboxChange:
-    """Forget messages that are not being sent. See `Overview.drop`."""
+    """Forget messages that are not being sent, and let their drafts be removed. See `Overview.drop`."""
     allowed = {SendState.DEAD, SendState.QUEUED, SendState.UNCERTAIN}
     rows, refused = _chosen(conn, ids, allowed=allowed, cut_short_before_us=now_us)
     if not refused:
         conn.executemany("DELETE FROM outbox WHERE id = ?", [(row.id,) for row in rows])
+        for row in rows:
+            if row.message.draft_id and not row.message.withdraws and not row.sent_ids:
+                put_withdrawal(conn, row.message.address, row.message.draft_id, now_us=now_us)
     return OutboxChange(rows=rows, refused=refused)
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from bot.clock import US_PER_S, Clock
-from bot.messages import Address, OutboundMessage, clean_text
+from bot.messages import Address, OutboundKind, OutboundMessage, clean_text
 from bot.records import OutboxRow, SendState
 from bot.store.chats import close_chat, migrate_chat, reopen_chat
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbound_body, outbox_row
@@ -22,13 +22,9 @@ def insert_outbound(
     *,
     now_us: int,
     turn_id: int | None = None,
-    draft_id: str = "",
 ) -> int:
     """Queue a message; returns its id."""
     address = message.address
-    body = outbound_body(message)
-    if draft_id:
-        body = body[:-1] + ("," if len(body) > 2 else "") + f'"draft_id":{dumps(draft_id)}}}'  # noqa: PLR2004
     cursor = conn.execute(
         "INSERT INTO outbox (order_key, rate_key, channel, chat_id, thread_id, kind, text, body, turn_id, job_id,"
         " state, created_us) VALUES (?,?,?,?,?,?,?,?,?,?,'queued',?)",
@@ -40,13 +36,21 @@ def insert_outbound(
             address.thread_id,
             message.kind,
             clean_text(message.text),
-            body,
+            outbound_body(message),
             turn_id,
             message.job_id or None,
             now_us,
         ),
     )
     return int(cursor.lastrowid or 0)
+
+
+def put_withdrawal(
+    conn: sqlite3.Connection, address: Address, draft_id: str, *, now_us: int, turn_id: int | None = None
+) -> None:
+    """Queue the removal of a draft (`OutboundMessage.withdraws`)."""
+    withdrawal = OutboundMessage(address=address, text="", kind=OutboundKind.NOTICE, draft_id=draft_id)
+    insert_outbound(conn, withdrawal, now_us=now_us, turn_id=turn_id)
 
 
 def _heads(channels: Collection[str]) -> tuple[str, tuple[str, ...]]:

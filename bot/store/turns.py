@@ -11,7 +11,7 @@ from bot.messages import InboundMessage, Origin, Usage, clean_text
 from bot.records import DraftState, Ending, QueuedMessage, Turn, TurnState
 from bot.store.codec import INBOX_COLUMNS, Row, inbox_row
 from bot.store.database import Database
-from bot.store.drafts import draft_state, put_ending
+from bot.store.drafts import draft_state, put_ending, was_overtaken, withdraw_draft
 from bot.store.goals import advance_goal, current_goal, stop_goal
 from bot.store.inbox import ensure_lane, insert_inbound
 from bot.store.memory import end_memory_run
@@ -79,12 +79,14 @@ class SqlTurns:
 
         return await self._database.write(work)
 
-    async def save_draft(self, turn: Turn, draft_id: str) -> None:
+    async def save_draft(self, turn: Turn, draft_id: str, *, before: DraftState | None = None) -> None:
         """See `Turns.save_draft`."""
 
         def work(conn: sqlite3.Connection) -> None:
             check_lease(conn, turn)
             conn.execute("UPDATE turns SET draft_id = ? WHERE id = ?", (draft_id, turn.id))
+            if before is not None and was_overtaken(conn, turn.id, turn.address, before):
+                withdraw_draft(conn, turn.id, turn.address, now_us=self._clock.now_us())
 
         await self._database.write(work)
 

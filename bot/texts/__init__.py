@@ -37,5 +37,5 @@ def figure(language: str, value: float, *, decimals: int = 0) -> str:
 
 
 def keys() -> list[str]:
-    """Return all keys, for the test that holds the languages together."""
+    """Return all keys."""
     return list(_CATALOGUE)

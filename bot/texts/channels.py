@@ -1,10 +1,17 @@
-"""Sentences of the channels themselves: about buttons."""
+"""Sentences of the channels themselves: about buttons, and how commands are written on one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SENTENCES: Mapping[str, tuple[str, str, str]] = {
+    # Slack takes every message that begins with "/" for a command of its own (it has a /remind itself), and takes no
+    # commands of apps in threads: https://docs.slack.dev/interactivity/implementing-slash-commands, read 2026-11-30.
+    "help.on.slack": (
+        "On Slack, write /dutiful in front: /dutiful new. In threads, mention me instead: @dutiful /new.",
+        "Auf Slack kommt /dutiful davor: /dutiful new. In Threads erwähne mich stattdessen: @dutiful /new.",
+        "在 Slack 中要写 /dutiful new;在消息列中请提及我:@dutiful /new。",
+    ),
     "button.answered": (
         "This was answered already: {label}",
         "Das wurde schon beantwortet: {label}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -36,6 +36,11 @@ def _token(value: SecretStr) -> SecretStr:
 
 class DiscordConfig(ChannelSection):
     """`[channels.discord]`. `group_policy` takes ids of threads, channels and servers; the narrowest wins."""
+
+    group_id: ClassVar[tuple[str, str]] = (
+        r"[0-9]+",
+        "an id of a thread, channel or server, such as 41771983423143937 (Developer Mode, then Copy … ID)",
+    )
 
     token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://discord.com/api/v10", pattern=r"^https?://[^/\s]+")

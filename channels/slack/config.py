@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
@@ -52,6 +52,11 @@ def _app_token(secret: SecretStr) -> SecretStr:
 
 class SlackConfig(ChannelSection):
     """`[channels.slack]`."""
+
+    group_id: ClassVar[tuple[str, str]] = (
+        r"[CG][A-Z0-9]+",
+        "a channel's id such as C0123ABCD (at the bottom of its About tab)",
+    )
 
     bot_token: Annotated[SecretText, AfterValidator(_bot_token)]
     app_token: Annotated[SecretText, AfterValidator(_app_token)]

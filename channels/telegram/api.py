@@ -200,7 +200,9 @@ class BotApi:
             case SdkChatMigrated():
                 return ChatMigrated(text, new_chat_id=str(exc.new_chat_id))
             case InvalidToken() | EndPointNotFound():
-                return ChannelAuthError(f"Telegram refuses the token ({method}); check [channels.telegram] token")
+                return ChannelAuthError(
+                    f"Telegram refuses the token ({method}); check [channels.telegram] token (@BotFather, /token)"
+                )
             case Conflict():
                 return PollConflict(text)
             case Forbidden():

@@ -9,6 +9,7 @@ from bot.errors import ChannelError, ChatMigrated, RateLimited
 from bot.interfaces import ChannelContext, Draft, SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, OutboundMessage
+from bot.records import OutboxRow
 from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
@@ -128,6 +129,13 @@ class TelegramChannel(SupervisedChannel):
         except ChatMigrated as exc:
             self._groups.moved(message.address.chat_id, exc.new_chat_id)
             raise
+
+    async def find_sent(self, row: OutboxRow) -> tuple[str, ...] | None:
+        """See `Channel.find_sent`: nothing can be looked up, but the edit of a draft can be made again.
+
+        Only where no error is known: it may be of the new message that a draft gone by then was replaced with.
+        """
+        return () if row.message.draft_id and not row.sent_ids and not row.error else None
 
     async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`."""

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
@@ -82,6 +82,8 @@ def _seen(value: str) -> str:
 
 class TelegramConfig(ChannelSection):
     """`[channels.telegram]`."""
+
+    group_id: ClassVar[tuple[str, str]] = (r"-[0-9]+", "a group's id such as -1001234567890 (with its minus sign)")
 
     token: Annotated[SecretText, AfterValidator(_token)]
     api_url: str = Field(default="https://api.telegram.org", pattern=r"^https?://[^/\s]+")

@@ -48,6 +48,8 @@ def _style() -> RenderConfig:
     symbols.heading_level_1 = symbols.heading_level_2 = ""
     symbols.heading_level_3 = symbols.heading_level_4 = ""
     symbols.unordered_list_item = "•"
+    # The library's own mark of an open item, U+2611, looks done.
+    symbols.task_uncompleted, symbols.task_completed = "☐", "☑"
     return style
 
 

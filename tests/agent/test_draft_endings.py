@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import ChannelError, ProviderError, ProviderErrorKind, RateLimited
-from bot.interfaces import ModelReply
+from bot.errors import ChannelError, ChatGone, ProviderError, ProviderErrorKind, RateLimited, SendRejected
+from bot.interfaces import ModelReply, Topic
 from bot.messages import Attachment, OutboundMessage
 from bot.records import Ending, TurnState
 from bot.store.store import SqlStore
@@ -92,6 +92,57 @@ async def test_after_a_note_on_the_way_the_answer_grows_and_ends_below_it(tmp_pa
         await engine.says("send it")
         await engine.reads("on it", WHOLE)
         assert channel.screen() == ["on it", WHOLE]
+
+
+async def test_a_first_draft_that_a_message_of_the_tool_overtakes_gives_way_to_it(tmp_path: Path) -> None:
+    """The platform has the draft already when the tool speaks, its answer comes later."""
+    channel = DraftingChannel()
+    channel.draft_gate = asyncio.Event()
+
+    async def first(show: Show) -> ModelReply:
+        show(STEP)
+        await channel.bell.wait_for(lambda: channel.drafts_asked == 1, timeout_s=10)
+        return calls(("message", {"content": "on it", "progress": True}), text=STEP)
+
+    async def second(show: Show) -> ModelReply:
+        assert channel.draft_gate is not None
+        channel.draft_gate.set()
+        await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=10)
+        show(FIRST)
+        await see(engine, FIRST)
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(first, second), channels=(channel,)) as engine:
+        await engine.says("send it")
+        await engine.reads("on it", WHOLE)
+        await engine.idle()
+        assert channel.dropped == [channel.drafts[0][0]]
+        assert channel.screen() == ["on it", WHOLE]
+
+
+async def test_a_first_draft_that_the_person_overtakes_gives_way(tmp_path: Path) -> None:
+    channel = DraftingChannel()
+    channel.draft_gate = asyncio.Event()
+
+    async def first(show: Show) -> ModelReply:
+        show(STEP)
+        await channel.bell.wait_for(lambda: channel.drafts_asked == 1, timeout_s=10)
+        await engine.says("and be quick")
+        return calls(("look", {}), text=STEP)
+
+    async def second(show: Show) -> ModelReply:
+        assert channel.draft_gate is not None
+        channel.draft_gate.set()
+        await channel.bell.wait_for(lambda: bool(channel.drafts), timeout_s=10)
+        show(FIRST)
+        await see(engine, FIRST)
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(first, second), channels=(channel,), tools=[MadeTool("look")]) as engine:
+        assert await engine.asks("look") == WHOLE
+        await engine.idle()
+        assert channel.screen() == [WHOLE]
+        assert channel.dropped == [channel.drafts[0][0]]
 
 
 async def test_what_goes_to_another_thread_leaves_the_draft_where_it_is(tmp_path: Path) -> None:
@@ -193,6 +244,62 @@ async def test_a_removal_that_fails_is_made_later(tmp_path: Path, trouble: Chann
             while channel.screen() != ["By tool."]:
                 engine.advance(5)
                 await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("trouble", [SendRejected("not yours to delete"), ChatGone("blocked"), "fails on"])
+async def test_a_removal_that_never_works_is_no_dead_letter(tmp_path: Path, trouble: Exception | str) -> None:
+    """Nobody could do anything with one: it has no words."""
+    channel = DraftingChannel()
+    error = trouble if isinstance(trouble, Exception) else ChannelError("bad gateway")
+    async with rig(tmp_path, Typist(), channels=(channel,), start=["scheduler"]) as engine:
+        await engine.says("why?")
+        (turn,) = await engine.store.turns.claim(limit=1)
+        await engine.store.turns.save_draft(turn, "d1")
+        await engine.store.turns.finish(turn, Ending(state=TurnState.DONE))
+        channel.failures.extend([error] * 50)
+        engine.start("delivery")
+        async with asyncio.timeout(10):
+            while (await engine.store.overview.status()).outbox_queued:
+                engine.advance(60)
+                await asyncio.sleep(0)
+        status = await engine.store.overview.status()
+        assert (status.dead_letter_count, channel.dropped) == (0, [])
+
+
+async def test_a_chat_that_closes_leaves_no_dead_letter_without_words(tmp_path: Path) -> None:
+    async with rig(tmp_path, Typist(), start=["scheduler"]) as engine:
+        await engine.says("why?")
+        (turn,) = await engine.store.turns.claim(limit=1)
+        await engine.store.turns.save_draft(turn, "d1")
+        file = OutboundMessage(address=turn.address, text="", attachments=(Attachment(kind="photo", name="a.png"),))
+        await engine.store.turns.finish(turn, Ending(state=TurnState.DONE, outbound=(file,)))
+        await engine.bus.close_chat(turn.address, "blocked")
+        status = await engine.store.overview.status()
+        assert (status.dead_letter_count, status.outbox_queued) == (1, 0)
+
+
+async def test_dropping_an_answer_takes_its_unfinished_text_away_too(tmp_path: Path) -> None:
+    channel = DraftingChannel()
+
+    async def grow(show: Show) -> ModelReply:
+        show(FIRST)
+        await see(engine, FIRST)
+        channel.failures.append(SendRejected("too rude"))
+        return said(WHOLE)
+
+    async with rig(tmp_path, Typist(grow), channels=(channel,)) as engine:
+        await engine.says("why?")
+        async with asyncio.timeout(10):
+            while not (letters := await engine.store.overview.dead_letters(limit=1)):
+                await asyncio.sleep(0)
+        assert channel.screen() == [FIRST]
+        await engine.store.overview.drop([letters[0].id])
+        engine.bus.ring(Topic.OUTBOUND)
+        await engine.until(lambda: channel.dropped)
+        await engine.idle()
+        assert channel.screen() == []
+        page = await engine.store.overview.outbox(limit=9)
+        assert page.total == 0
 
 
 async def test_a_failure_that_retries_end_well_leaves_one_message(tmp_path: Path) -> None:

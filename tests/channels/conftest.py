@@ -11,7 +11,7 @@ from tests.support.channel_harness import ChannelHarness, discover
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test for every channel that has the features it needs; other modules have a `harness` of their own."""
+    """Run each test for every channel that has the features it needs; a module with its own `harness` is left alone."""
     if "harness" in metafunc.fixturenames and not hasattr(metafunc.module, "harness"):
         marks = metafunc.definition.iter_markers("needs")
         needed = {feature for mark in marks for feature in mark.args}

@@ -24,7 +24,7 @@ TOPIC = Address(channel="telegram", chat_id="-1001", thread_id="42")
 OTHER_BOT = 777
 PUBLIC = "https://bot.example"
 
-QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=0.4, webhook_check_s=0.05)
+QUICK = Timing(retry_base_s=0.01, retry_cap_s=0.05, conflict_s=0.01, album_quiet_s=1.0, webhook_check_s=0.05)
 """The channel's waits, short enough for tests."""
 
 

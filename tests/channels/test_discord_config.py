@@ -67,6 +67,7 @@ def test_the_policy_of_the_narrowest_place_wins() -> None:
         ("gateway_url", "https://gateway.discord.gg/"),
         ("group_policy", "some"),
         ("group_policy", {"10": "sometimes"}),
+        ("group_policy", {"general": "off"}),  # a name: it would hold for no channel
         ("commands", "perhaps"),
         ("guild", 1),
     ],

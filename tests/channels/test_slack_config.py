@@ -52,6 +52,12 @@ def test_a_channel_may_have_a_policy_of_its_own() -> None:
     assert policies.of("C0OTHER") is GroupPolicy.OFF
 
 
+@pytest.mark.parametrize("name", ["#general", "general", "U0ADA000001"])
+def test_a_policy_for_what_is_no_channels_id_is_refused_since_it_would_never_hold(name: str) -> None:
+    with pytest.raises(ValidationError, match="is not a channel's id such as C0123ABCD"):
+        SlackConfig.model_validate({**TOKENS, "group_policy": {name: "off"}})
+
+
 @pytest.mark.parametrize(
     ("mixed", "words"),
     [

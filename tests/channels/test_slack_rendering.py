@@ -53,6 +53,14 @@ def test_an_answer_with_all_that_goes_wrong_elsewhere_is_right() -> None:
     assert "a&lt;b &amp; c" in part.fallback
 
 
+def test_lines_that_are_no_table_stay_words() -> None:
+    """C039, the text as it stands in the case: pipes without a line of dashes make no table."""
+    part = one("**bold** [a](https://x.example) a<b & | k | v |")
+    assert part.plain == "bold a a<b & | k | v |"
+    assert styled(part, "bold") == ["bold"]
+    assert "a&lt;b &amp; | k | v |" in part.fallback
+
+
 def test_styles_may_stand_inside_each_other() -> None:
     part = one("**bold and *both*** ~~gone~~ `code`")
     assert styled(part, "bold") == ["bold and ", "both"]
@@ -133,6 +141,16 @@ def test_code_that_is_cut_is_code_on_both_sides() -> None:
     blocks = [element for part in parts for element in part.elements if element["type"] == "rich_text_preformatted"]
     assert "\n".join(block["elements"][0]["text"].strip("\n") for block in blocks) == code
     assert styled(parts[-1], "bold") == ["all"]
+
+
+def test_an_answer_of_nine_thousand_characters_becomes_parts_that_fit() -> None:
+    """C022"""
+    text = "\n\n".join(f"Paragraph {number}: " + "words and 😀 more " * 20 for number in range(30))[:9000].rstrip()
+    parts = render(text, OutboundKind.REPLY)
+    assert len(parts) >= 3
+    assert all(utf16_length(part.plain) <= PART_UNITS for part in parts)
+    # White space at a border is dropped; no word is cut, lost or said twice.
+    assert " ".join(part.plain for part in parts).split() == text.split()
 
 
 def test_a_paragraph_that_fits_into_the_next_message_is_not_cut() -> None:

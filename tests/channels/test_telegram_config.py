@@ -70,6 +70,12 @@ def test_unknown_keys_and_values_are_refused(extra: dict[str, str]) -> None:
         TelegramConfig.model_validate({"token": "1:x", **extra})
 
 
+@pytest.mark.parametrize("chat", ["1001234567890", "@lab", "Lab"])
+def test_a_policy_for_what_is_no_groups_id_is_refused_since_it_would_never_hold(chat: str) -> None:
+    with pytest.raises(ValidationError, match="is not a group's id such as -1001234567890"):
+        TelegramConfig.model_validate({"token": "1:x", "group_policy": {chat: "off"}})
+
+
 def test_importing_the_channel_loads_neither_sdk_nor_renderer() -> None:
     code = (
         "import sys, channels.telegram; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from bot.interfaces import Draft
 from bot.messages import OutboundMessage
 from tests.channels.harness_telegram import PRIVATE, TOPIC, TelegramHarness, running, served
 from tests.platforms.bot_api_faults import Fault, cannot_parse, too_many_requests
+from tests.support.outbox_rows import sending_row
 
 
 @pytest.fixture
@@ -44,6 +46,19 @@ async def test_a_draft_looks_as_the_final_text_will_and_becomes_it(harness: Tele
     before = harness.shown(PRIVATE)
     await harness.send(OutboundMessage(address=PRIVATE, text=text, draft_id=draft_id))
     assert harness.shown(PRIVATE) == before
+
+
+async def test_a_last_edit_that_a_crash_cut_short_is_simply_made_again(harness: TelegramHarness) -> None:
+    """Unless an error is known: it may be of the new message that takes the place of a draft that is gone."""
+    draft_id = await show(harness, "It is")
+    message = OutboundMessage(address=PRIVATE, text="It is so.", draft_id=draft_id)
+    await harness.send(message)
+    assert await harness.channel.find_sent(sending_row(message)) == ()
+    await harness.send(message)
+    assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is so."]
+    assert await harness.channel.find_sent(replace(sending_row(message), error="connection lost")) is None
+    assert await harness.channel.find_sent(sending_row(message, sent_ids=[draft_id])) is None
+    assert await harness.channel.find_sent(sending_row(OutboundMessage(address=PRIVATE, text="new"))) is None
 
 
 async def test_what_is_too_long_shows_its_first_part_and_is_not_sent_again(harness: TelegramHarness) -> None:

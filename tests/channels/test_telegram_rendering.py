@@ -102,3 +102,8 @@ def test_whatever_a_model_writes_becomes_parts_the_platform_takes(text: str, lim
         assert utf16_length(part.text) <= limit
         assert len(part.entities) <= 100
         check_entities(part.text, list(part.entities))
+
+
+def test_open_items_look_open_and_done_ones_done() -> None:
+    (part,) = render("- [ ] tea\n- [x] milk", OutboundKind.REPLY)
+    assert part.text.rstrip() == "☐ tea\n☑ milk"

@@ -12,6 +12,7 @@ GROUP, ADA, ROBOT = -5, 111, 999
 async def test_a_bot_that_answers_every_answer_is_left_alone_until_a_person_speaks(
     telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C037: a cap ends the chain. The bus counts, for all platforms."""
     await service.start()
     telegram.add_chat(GROUP, chat_type="supergroup", name="Lab")
     for number in range(8):

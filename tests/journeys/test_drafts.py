@@ -28,12 +28,12 @@ async def test_flood_control_stops_a_growing_answer_and_delays_its_end(
     """C024 for Ada: the first edit gets 10 s while deltas keep coming. C025 for Ben: the last one gets 5 s."""
     go_on = asyncio.Event()
     words = [BEGINNING, *(f"word {number} " for number in range(60))]
-    model.when("ada", [Reply(text="".join(words), chunks=words, drip_s=0.2)])
-    model.when("ben", [growing([BEGINNING, END], go_on)])
+    model.when("from Ada", [Reply(text="".join(words), chunks=words, drip_s=0.2)])
+    model.when("from Ben", [growing([BEGINNING, END], go_on)])
     telegram.faults.add(too_many_requests("editMessageText", 10, chat_id=ADA))
     await service.start()
-    telegram.user_says(ADA, "ada")
-    telegram.user_says(BEN, "ben")
+    telegram.user_says(ADA, "from Ada")
+    telegram.user_says(BEN, "from Ben")
     await telegram.wait_for(lambda: telegram.texts(BEN) == [BEGINNING.strip()])
     telegram.faults.add(too_many_requests("editMessageText", 5, chat_id=BEN))
     go_on.set()

@@ -105,6 +105,7 @@ async def test_stop_ends_a_held_turn_at_once_and_the_next_message_is_handled(
 
 
 async def test_restart_happens_once_although_its_update_is_delivered_again(telegram: BotApi, service: Service) -> None:
+    """C030, by polling."""
     service.configure(service.sections, {"access": {"owners": [f"telegram:{ADA}"]}})
     await service.start()
     update = telegram.user_says(ADA, "/restart")

@@ -58,9 +58,23 @@ async def test_a_conversation_is_answered_in_order(slack: SlackApi, service: Ser
     assert await service.stop() == 0
 
 
+async def test_help_says_first_how_a_command_is_written_on_slack(slack: SlackApi, service: Service) -> None:
+    await service.start()
+    await slack.wait_for(lambda: slack.socket.connected)
+    slack.command(ADA_DM, "/dutiful", "help")
+    root = slack.user_says(TEAM, slack.mention("/help"))  # as in threads, where Slack takes no commands
+    await slack.wait_for(lambda: slack.texts(ADA_DM) and slack.texts(TEAM, root))
+    for (told,) in (slack.texts(ADA_DM), slack.texts(TEAM, root)):
+        first, second, *_ = told.splitlines()
+        assert first == "I answer messages and keep reminders."
+        assert "/dutiful new" in second
+        assert "@dutiful /new" in second
+
+
 async def test_a_mention_that_comes_as_two_events_is_answered_once(
     slack: SlackApi, model: OpenAIApi, service: Service
 ) -> None:
+    """C038: app_mention and message events for the same ts, and both once more."""
     model.when("weather", lambda request: Reply(text="Sunny."))
     await service.start()
     slack.user_says(TEAM, "no business of yours: weather")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,29 @@ def use_webhook(telegram: BotApi, service: Service) -> None:
 
 async def taken(telegram: BotApi, update: int) -> None:
     await telegram.wait_for(lambda: telegram.confirmed_offset > update)
+
+
+# --- polling ---------------------------------------------------------------------------------------------
+
+
+async def test_a_kill_during_the_model_call_loses_nothing_and_what_comes_again_is_not_answered_again(
+    telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    """C028: kill -9 during the model call. C029: the same update once more after the answer and a restart."""
+    held = model.when("slow", [Reply(text="never", hold=asyncio.Event()), Reply(text="done")])
+    await service.start()
+    update = telegram.user_says(ADA, "slow one")
+    await model.wait_for(lambda: held.hits == 1)
+    await service.kill()
+    await service.start()
+    await telegram.wait_for(lambda: telegram.texts(ADA) == ["done"])
+    assert await service.stop() == 0
+    telegram.redeliver(update)
+    await service.start()
+    telegram.user_says(ADA, "next")
+    await telegram.wait_for(lambda: "next" in telegram.texts(ADA))
+    assert telegram.texts(ADA) == ["done", "next"]
+    assert model.request_count == 3
 
 
 # --- webhook ---------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ async def test_a_hundred_chats_on_three_platforms_are_answered_once_and_in_order
         assert set(found.extra_copies) <= {"telegram"}, told
         assert found.extra_copies.total() + len(found.lost) <= status["uncertain_sends"], told
         assert found.extra_copies.total() <= lost["telegram"] + kills * 16, told
+        assert len(found.lost_by_kill) <= kills, told
         assert code == 0, told
         assert "Traceback" not in service.log_text(), told
 

@@ -83,7 +83,10 @@ class OpenAIApi(LoopbackServer):
         self._script.default = chooser
 
     def when(self, fragment: str, replies: Sequence[Reply] | Callable[[Json], Reply | None]) -> Rule:
-        """Script the requests whose last user message contains `fragment`; rules go before the script."""
+        """Script the requests whose last user message contains `fragment`; rules go before the script.
+
+        The message ends with its runtime context, whose own words ("metadata", "chat", "time") are in every request.
+        """
         rule = Rule(fragment, replies if callable(replies) else list(replies))
         self._script.rules.append(rule)
         return rule

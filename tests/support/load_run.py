@@ -4,7 +4,7 @@ Every message of a person is a token of its own (`m7`); an answer names the toke
 the chats afterwards can tell what was answered, in which order, and how often.
 
 One answer may be lost: where the platform cannot be asked what arrived and the requests of both tries were lost,
-since a third try would break the rule of one extra copy.
+since a third try would break the rule of one extra copy. A kill may stand for one of the two.
 """
 
 from __future__ import annotations
@@ -59,9 +59,11 @@ class Crowd:
         self.said.setdefault((platform.name, chat), []).append(self._last)
         platform.say(chat, f"m{self._last}")
 
-    def swallowed(self) -> dict[Place, set[int]]:
-        """Return the messages of each chat whose answer may be lost on its way."""
-        return {(p.name, chat): {n for text in p.swallowed(chat) for n in numbers(text)} for p, chat in self._chats}
+    def swallowed(self) -> dict[Place, Counter[int]]:
+        """Return the messages of each chat whose answer may be lost, and how many requests with it were."""
+        return {
+            (p.name, chat): Counter(n for text in p.swallowed(chat) for n in numbers(text)) for p, chat in self._chats
+        }
 
     def texts(self) -> dict[Place, list[str]]:
         """Return what the bot's messages say in each chat that was written in, in order."""
@@ -82,11 +84,15 @@ def answer(request: Json) -> Reply:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found. `extra_copies` by platform; `missing` may still come; `lost` are messages whose answer is."""
+    """What was found. `extra_copies` by platform; `missing` may still come; `lost` are messages whose answer is.
+
+    Of those in `lost_by_kill` one request was lost only: the other try must have met a kill.
+    """
 
     problems: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    lost_by_kill: list[int] = field(default_factory=list)
     extra_copies: Counter[str] = field(default_factory=Counter)
     answers: int = 0
 
@@ -97,9 +103,10 @@ def audit(crowd: Crowd) -> Audit:
     swallowed = crowd.swallowed()
     for place, texts in crowd.texts().items():
         arrived = {number for text in texts for number in numbers(text)}
-        lost = [number for number in crowd.said[place] if number in swallowed[place] - arrived]
+        lost = [number for number in crowd.said[place] if number in swallowed[place] and number not in arrived]
         said = [number for number in crowd.said[place] if number not in lost]
         result.lost += lost
+        result.lost_by_kill += [number for number in lost if swallowed[place][number] == 1]
         position, before, copies = 0, "", 0
         for text in texts:
             if text == before:
