@@ -103,8 +103,9 @@ class Drafting:
         if self._turn.attempt == 1 or self._draft_id or not self._channel.finds_drafts:
             return
         try:
-            if await self._may_show():
-                await self._show(self._text if self._is_enough(self._text) else _NOTHING_YET)
+            state = await self._state()
+            if self._may_show(state):
+                await self._show(self._text if self._is_enough(self._text) else _NOTHING_YET, state)
         except (ChannelError, StoreError) as exc:
             _log.warning("a draft of before may be left", error=str(exc))
 
