@@ -6,8 +6,8 @@ text, also after a crash. When the draft is out of place, because something else
 withdraws it, and what follows is a new one.
 
 The one gap: a process that dies after the platform has the first draft and before its id is committed. Platforms
-that know repeated sends by `Draft.key` return the same message to the resumed turn; on Telegram the beginning of
-the text stays there as a message of its own.
+that know repeated sends by `Draft.key` return the same message to the resumed turn, which therefore shows a draft
+even when its answer is quick; on Telegram the beginning of the text stays there as a message of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FAILURES_LIMIT = 3
 """Failures in a row after which nothing more of the turn is shown."""
 
 _AFTER_FAILURE_S = 2.0
+_NOTHING_YET = "…"
 _LOOK_AGAIN_S = 0.5  # while the chat may be shown nothing; clocks may be set, rows delivered
 _OUTLAST_S = 30.0
 """How long the end of a turn waits for a call under way, longer than the channels' own limits: what the platform
@@ -94,6 +95,19 @@ class Drafting:
         self._task = None
         if isinstance(error, Exception):
             _log.error("drafts failed", error=f"{type(error).__name__}: {error}")
+        elif not hurried:
+            await self._take_over()
+
+    async def _take_over(self) -> None:
+        """Find the draft that a process which died may have left, so that the answer does not stand below it."""
+        if self._turn.attempt == 1 or self._draft_id or not self._channel.finds_drafts:
+            return
+        try:
+            state = await self._state()
+            if self._may_show(state):
+                await self._show(self._text if self._is_enough(self._text) else _NOTHING_YET, state)
+        except (ChannelError, StoreError) as exc:
+            _log.warning("a draft of before may be left", error=str(exc))
 
     async def _run(self) -> None:
         try:
@@ -180,5 +194,5 @@ class Drafting:
             text=text,
             draft_id=self._draft_id,
             reply_to=turn.messages[0].message.reply_to,
-            key=f"turn-{turn.id}",
+            key=f"turn-{turn.id}-{turn.messages[0].message.message_id}",  # numbers begin anew with a new store
         )

@@ -151,6 +151,7 @@ class Channel(ABC):
         24  # of UTF-8: what is shorter is no message yet; some words, in Chinese a clause
     )
     draft_gap_s: ClassVar[float] = 0.0  # between any two drafts of the channel, whatever chats they are in
+    finds_drafts: ClassVar[bool] = False  # by `Draft.key`, also the one that a process which died has shown
     needed: ClassVar[bool] = True  # whether the bot is unready while this channel is not ready
 
     problem: str = ""  # why it is not ready, free of secrets

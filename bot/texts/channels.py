@@ -1,4 +1,4 @@
-"""Sentences of the channels themselves: about buttons, and how commands are written on one of them."""
+"""Sentences of the channels themselves: about buttons and slash commands."""
 
 from __future__ import annotations
 
@@ -21,5 +21,12 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "This button is not valid any more.",
         "Diese Schaltfläche gilt nicht mehr.",
         "这个按钮已失效。",
+    ),
+    "command.not_here": (
+        "I am not in this conversation, so my answer cannot come here. Invite me, or write to me directly,"
+        " and ask again.",
+        "Ich bin nicht in dieser Unterhaltung, meine Antwort kann hier nicht ankommen. Lade mich ein oder schreib mir"
+        " direkt, und frag noch einmal.",
+        "我不在这个会话中，无法在这里回答。请邀请我加入，或直接给我发消息，然后再问一次。",
     ),
 }

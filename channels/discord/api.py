@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,6 +25,7 @@ from bot.errors import ChannelAuthError, ChannelError, ChatGone, RateLimited, Se
 from channels.discord.errors import GONE, INVALID_WEBHOOK_TOKEN, Refused
 
 _BANNED_S = 60.0  # a 429 without a time comes from the proxy before Discord
+_LONGEST_WAIT_S = 86_400.0
 _SHOWN_CHARS = 300  # of a refusal's own words
 
 IDEMPOTENT = frozenset({"GET", "PUT", "PATCH", "DELETE"})
@@ -70,10 +72,22 @@ class _Wait(Exception):
 async def _rate_limited(response: aiohttp.ClientResponse) -> _Wait:
     try:
         body = json_text.loads(await response.read())
-        return _Wait(float(body["retry_after"]), everywhere=bool(body.get("global")))
+        return _Wait(_seconds(body["retry_after"]), everywhere=bool(body.get("global")))
     except (ValueError, LookupError, TypeError):
         header = response.headers.get("Retry-After", "")
-        return _Wait(float(header) if header.isdigit() else _BANNED_S, everywhere=True)
+        return _Wait(_seconds(header) if header.isdecimal() else _BANNED_S, everywhere=True)
+
+
+def _seconds(value: Any) -> float:
+    """Return a wait as one that can be kept.
+
+    Raises:
+        ValueError, TypeError: it is no number.
+    """
+    seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError("no wait is endless")
+    return min(max(seconds, 0.0), _LONGEST_WAIT_S)
 
 
 class Api:
@@ -131,6 +145,9 @@ class Api:
             sent = attempt.began and not isinstance(exc, aiohttp.ClientConnectorError)
             detail = f"{name}: {type(exc).__name__}"
             raise (SendUncertain(detail) if sent and method not in IDEMPOTENT else ChannelError(detail)) from exc
+        except ValueError as exc:  # an answer that says it is JSON and is not
+            detail = f"{name}: the answer cannot be read"
+            raise (ChannelError(detail) if method in IDEMPOTENT else SendUncertain(detail)) from exc
         except (RuntimeError, AttributeError) as exc:  # what closed and unopened sessions of the SDK say
             raise ChannelError(f"{name}: not connected") from exc
 
@@ -153,10 +170,6 @@ class Api:
                 return bytes(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise ChannelError(f"the download broke off ({type(exc).__name__})") from exc
-
-    async def close(self) -> None:
-        """Close the connections; idempotent."""
-        await self._http.close()
 
 
 def refusal(exc: discord.HTTPException, name: str) -> ChannelError:

@@ -37,6 +37,7 @@ class DiscordChannel(SupervisedChannel):
     )
     # Five edits in five seconds are what one chat takes, and answers need room as well.
     draft_interval_s: ClassVar[float | None] = 1.5
+    finds_drafts: ClassVar[bool] = True  # by their nonce, for some minutes
 
     def __init__(self, context: ChannelContext, section: DiscordConfig, timing: Timing) -> None:
         super().__init__(context.clock, retry_base_s=timing.retry_base_s, retry_cap_s=timing.retry_cap_s)

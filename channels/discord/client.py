@@ -27,7 +27,7 @@ from channels.discord.places import Place
 
 Json = dict[str, Any]
 Sink = Callable[[str, Json], None]
-"""Takes an event's name and data at once; must neither wait nor raise."""
+"""Takes an event's name and data at once; must not wait. What it raises is logged, and the event skipped."""
 
 UP, DOWN = "UP", "DOWN"
 """Events of the connection itself: it hears again after a resume, it is lost."""
@@ -83,22 +83,29 @@ class GatewayClient(discord.Client):
         known.update(parsers)
 
     def _forward(self, name: str) -> Callable[[Any], None]:
-        return lambda data: self.sink(name, data)
+        return lambda data: self._tell(name, data)
 
     def _guarded(self, name: str, parse: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return the SDK's reading of an event, which must not end the connection when it stumbles."""
 
         def take(data: Any) -> None:
             if name in _BEFORE:
-                self.sink(name, data)
+                self._tell(name, data)
             try:
                 parse(data)
             except Exception as exc:  # noqa: BLE001  # part of the channel's supervision: an odd event is skipped
                 _log.error("event not understood", channel="discord", name=name, error=f"{type(exc).__name__}: {exc}")
             if name in _AFTER:
-                self.sink(name, data)
+                self._tell(name, data)
 
         return take
+
+    def _tell(self, name: str, data: Any) -> None:
+        """Hand an event over; an odd one is skipped as well there."""
+        try:
+            self.sink(name, data)
+        except Exception as exc:  # noqa: BLE001  # as above: it would end the connection
+            _log.error("event not taken", channel="discord", name=name, error=f"{type(exc).__name__}: {exc}")
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002  # the SDK's hook
         """Wait as the platform asks before another IDENTIFY."""

@@ -91,6 +91,7 @@ class Connection:
             answers=answers,
             positions=positions,
             timing=timing,
+            policies=section.group_policy,
             language=context.language,
         )
 

@@ -25,7 +25,12 @@ class BotIdentity:
     """Who we are on the platform."""
 
     id: str
-    username: str = ""
+
+
+def number_of(message: Json) -> int:
+    """Return a message's id as a number, 0 where it has none that can be read."""
+    shown = str(message.get("id"))
+    return int(shown) if shown.isascii() and shown.isdigit() else 0
 
 
 def author_id(message: Json) -> str:

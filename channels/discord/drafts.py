@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bot.errors import ChannelError, SendUncertain
+from bot.errors import ChannelError, ChatGone, SendUncertain
 from bot.interfaces import Draft
 from bot.log import get_logger
 from bot.messages import Address, OutboundKind
@@ -17,7 +18,7 @@ from channels.discord.errors import UNKNOWN_MESSAGE, Refused
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
 from channels.discord.rendering import TEXT_LIMIT, render
-from channels.discord.sending import edit_message, fill_in, message_id_of
+from channels.discord.sending import LONG_CHARS, UNKNOWN_ID, edit_message, fill_in, message_id_of
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _FENCE_ROOM = 5  # characters of the line that closes a block for now
@@ -40,7 +41,8 @@ class Drafts:
 
     async def show(self, draft: Draft) -> str:
         """See `Channel.show_draft`. What does not fit into one message is left to the final text."""
-        text = draft_text(draft.text)
+        long = len(draft.text) > LONG_CHARS
+        text = await asyncio.to_thread(draft_text, draft.text) if long else draft_text(draft.text)
         if not text:
             return draft.draft_id
         body: dict[str, Any] = {"content": text, "allowed_mentions": {"parse": []}}
@@ -49,6 +51,8 @@ class Drafts:
         shown = await fill_in(self._call, self._timing, self._answers, reply_to=draft.reply_to, body=body)
         if shown is None:
             shown = await self._begin(draft, body)
+        if shown == UNKNOWN_ID:  # asked again with the same mark, Discord tells it
+            raise ChannelError("the draft was taken without telling its id")
         self._remember(shown, text)
         return shown
 
@@ -101,8 +105,11 @@ class Drafts:
                 message_id=draft_id,
                 timeout_s=self._timing.call_s,
             )
-        except ChannelError as exc:
+        except ChatGone as exc:  # where nobody can be written to, there is nothing more to do about it
             _log.info("draft not removed", chat=address.key, error=str(exc))
+        except Refused as exc:
+            if exc.code != UNKNOWN_MESSAGE:
+                raise
 
 
 def draft_text(text: str) -> str:

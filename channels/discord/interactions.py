@@ -22,6 +22,7 @@ from bot.messages import ButtonPress, InboundMessage, clean_text
 from bot.records import Acceptance, PressOutcome
 from bot.texts import say
 from channels.buttons import button_token, read_token
+from channels.config import GroupPolicies, GroupPolicy
 from channels.discord.config import Timing
 from channels.discord.content import BotIdentity, shown_name
 from channels.discord.places import CHANNEL, Place, place_of
@@ -110,10 +111,12 @@ class Interactions:
         answers: OpenAnswers,
         positions: Positions,
         timing: Timing,
+        policies: GroupPolicies,
         language: str,
     ) -> None:
         self._call = call
         self._me = me
+        self._policies = policies
         self._intake = intake
         self._answers = answers
         self._positions = positions
@@ -124,7 +127,11 @@ class Interactions:
         """Commit an interaction and answer it; one that cannot be read is left to the platform's own notice."""
         try:
             kind, place = int(data["type"]), _place(data)
-            if kind == _COMMAND and int(data["data"].get("type") or _SLASH) == _SLASH:
+            if kind not in {_COMMAND, _COMPONENT}:
+                return
+            if place.guild_id and self._policies.of(*place.ids) is GroupPolicy.OFF:
+                await self._tell(data, "discord_not_allowed")
+            elif kind == _COMMAND and int(data["data"].get("type") or _SLASH) == _SLASH:
                 await self._command(data, place)
             elif kind == _COMPONENT:
                 await self._press(data, place)

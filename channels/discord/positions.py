@@ -66,6 +66,11 @@ class Positions:
         """Remember that what came after the newest message seen so far may be missing."""
         self.away_since = self._newest
 
+    @property
+    def newest(self) -> int:
+        """The newest id that was seen anywhere, 0 for never any."""
+        return self._newest
+
     def of(self, channel_id: str) -> int | None:
         """Return the position in a channel, None where the bot was never spoken to."""
         mark = self._marks.get(channel_id)

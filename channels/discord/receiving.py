@@ -8,6 +8,7 @@ message means is read in `events`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from asyncio import TaskGroup
 from collections import OrderedDict, deque
@@ -24,7 +25,7 @@ from bot.log import get_logger
 from bot.messages import Address, InboundMessage
 from bot.records import Acceptance
 from channels.discord.config import Timing
-from channels.discord.content import author_id, is_from_bot
+from channels.discord.content import author_id, is_from_bot, number_of
 from channels.discord.errors import Refused
 from channels.discord.events import Reader
 from channels.discord.places import CHANNEL, Place, place_of
@@ -39,6 +40,7 @@ CATCH_UP_DAYS = 7
 
 _PAGE = 100  # the most one call returns
 _WAITING_LIMIT = 1000  # events of one channel kept in memory; what is beyond is read from its history
+_LANES_AT_ONCE = 20
 _HISTORIES_AT_ONCE = 4  # so that answers are not held up by the bot's rate limit
 _REMEMBERED = 500  # texts of messages that can still change
 _REMEMBERED_PLACES = 1000
@@ -103,10 +105,11 @@ class Receiver:
         self._clock = clock
         self._timing = timing
         self._lanes: dict[str, _Lane] = {}
+        self._gaps: dict[str, tuple[Place, int]] = {}  # of channels whose lane does not move yet
         self._places: OrderedDict[str, Place] = OrderedDict()
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._histories = asyncio.Semaphore(_HISTORIES_AT_ONCE)
-        self._expected_guilds: set[str] = set()
+        self._expected_guilds: dict[str, int] = {}  # id -> the newest message seen before it went away
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
@@ -132,8 +135,10 @@ class Receiver:
             self._begin_catch_up(data)
         elif name == "GUILD_CREATE":
             self._look_through(data)
-        elif name == "GUILD_DELETE" and not data.get("unavailable"):
-            self._expected_guilds.discard(str(data.get("id")))
+        elif name == "GUILD_DELETE" and data.get("unavailable"):
+            self._expected_guilds.setdefault(str(data.get("id")), self._positions.newest)
+        elif name == "GUILD_DELETE":
+            self._expected_guilds.pop(str(data.get("id")), None)
             self._start(self._close_guild(str(data.get("id"))), "discord-close-server")
         elif name in {"CHANNEL_DELETE", "THREAD_DELETE"}:
             self._start(self._close_channel(place_of(data)), "discord-close-channel")
@@ -142,8 +147,7 @@ class Receiver:
         lane = self._lane(str(data.get("channel_id")))
         if len(lane.waiting) >= _WAITING_LIMIT:
             if lane.gap_after is None:
-                newest = lane.waiting[-1][1].get("id")
-                lane.gap_after = int(str(newest)) if str(newest).isdigit() else None
+                lane.gap_after = number_of(lane.waiting[-1][1]) or None
             return
         lane.waiting.append((name, data))
 
@@ -152,6 +156,8 @@ class Receiver:
         lane = self._lanes.get(channel_id)
         if lane is None:
             lane = self._lanes[channel_id] = _Lane(channel_id)
+            if channel_id in self._gaps:
+                lane.place, lane.gap_after = self._gaps.pop(channel_id)
             self._start(self._work(lane), f"discord-channel-{channel_id}")
         return lane
 
@@ -164,28 +170,40 @@ class Receiver:
     def _begin_catch_up(self, ready: Json) -> None:
         """A new session: look for what was said in private; servers tell of themselves in a moment."""
         self._positions.note_gap()
-        self._expected_guilds = {str(guild["id"]) for guild in ready.get("guilds") or ()}
+        away_since = self._positions.away_since
+        self._expected_guilds = {str(guild["id"]): away_since for guild in ready.get("guilds") or ()}
         for place in self._positions.private():
             self._mark_gap(place, self._positions.of(place.channel_id) or 0)
 
     def _look_through(self, guild: Json) -> None:
         """Look for channels of a server in which something was said while there was no session."""
         guild_id = str(guild.get("id"))
-        if guild_id not in self._expected_guilds:
+        away_since = self._expected_guilds.pop(guild_id, None)
+        if away_since is None:
             return  # the bot was just let in: what was said before was not for it
-        self._expected_guilds.discard(guild_id)
         for channel in (*(guild.get("channels") or ()), *(guild.get("threads") or ())):
             place = place_of(channel, guild_id)
             last = str(channel.get("last_message_id") or "")
             known = self._positions.of(place.channel_id)
-            after = known if known is not None else self._positions.away_since
+            after = known if known is not None else away_since
             if after and last.isdigit() and int(last) > after:
                 self._mark_gap(place, after)
 
     def _mark_gap(self, place: Place, after: int) -> None:
-        lane = self._lane(place.channel_id)
-        lane.place = place
-        lane.gap_after = after
+        lane = self._lanes.get(place.channel_id)
+        if lane is not None:
+            lane.place, lane.gap_after = place, after
+            return
+        if not self._gaps:
+            self._start(self._begin_gaps(), "discord-gaps")
+        self._gaps[place.channel_id] = place, after
+
+    async def _begin_gaps(self) -> None:
+        """Begin to read the gaps, a few channels at a time: thousands at once would stall the loop."""
+        while self._gaps:
+            for channel_id in list(itertools.islice(self._gaps, _LANES_AT_ONCE)):
+                self._lane(channel_id)
+            await asyncio.sleep(0)
 
     # --- one channel
 
@@ -195,7 +213,7 @@ class Receiver:
                 if lane.gap_after is not None and not lane.waiting:
                     await self._catch_up(lane)
                     continue
-                if lane.gap_after is not None and int(str(lane.waiting[0][1].get("id") or 0)) > lane.gap_after:
+                if lane.gap_after is not None and number_of(lane.waiting[0][1]) > lane.gap_after:
                     await self._catch_up(lane)
                     continue
                 name, data = lane.waiting[0]
@@ -213,18 +231,16 @@ class Receiver:
             page = await self._history(lane, after)
             if page is None:
                 return
-            for message in sorted(page, key=lambda one: int(one["id"])):
+            for message in sorted(page, key=number_of):
                 await self._handle("MESSAGE_CREATE", message, lane)
-                after = int(message["id"])
+                after = number_of(message)
                 count += 1
             if len(page) < _PAGE:
                 break
         if count:
             _log.info("caught up", channel=CHANNEL, chat=lane.channel_id, messages=count)
         lane.waiting = deque(
-            (name, data)
-            for name, data in lane.waiting
-            if name != "MESSAGE_CREATE" or int(str(data.get("id") or 0)) > after
+            (name, data) for name, data in lane.waiting if name != "MESSAGE_CREATE" or number_of(data) > after
         )
 
     async def _history(self, lane: _Lane, after: int) -> list[Json] | None:
@@ -251,9 +267,9 @@ class Receiver:
             except ChannelError as exc:
                 problem, least_s = str(exc), exc.retry_after_s or 0.0
             else:
-                if isinstance(page, list):
+                if isinstance(page, list) and all(isinstance(one, dict) and number_of(one) for one in page):
                     return page
-                problem, least_s = "the answer is not a list", 0.0
+                problem, least_s = "the answer is not a list of messages", 0.0
             wait_s = max(failures.next_s(), least_s)
             _log.warning("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)

@@ -8,7 +8,6 @@ Imports the Markdown parser (20 ms), hence only loaded with the SDK.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import pyromark
 
 from bot.log import get_logger
 from bot.messages import OutboundKind, clean_text
+from channels.tables import columns
 from channels.text import cut_at, split_text
 
 TEXT_LIMIT = 2000
@@ -150,27 +150,4 @@ def _table(events: Iterator[Any], alignments: Any) -> str:
             rows[-1][-1] += event.get("Text") or event.get("Code") or ""
         elif isinstance(event, dict) and isinstance(event.get("End"), str) and event["End"] == "Table":
             break
-    columns = max(len(row) for row in rows)
-    filled = [[cell.replace("```", "'''") for cell in row] + [""] * (columns - len(row)) for row in rows]
-    widths = [max(_width(row[column]) for row in filled) for column in range(columns)]
-    right = [str(side) == "Right" for side in alignments] + [False] * columns
-    lines = [
-        "  ".join(
-            _padded(cell, width, right=side) for cell, width, side in zip(row, widths, right, strict=False)
-        ).rstrip()
-        for row in filled
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
-
-
-def _padded(cell: str, width: int, *, right: bool) -> str:
-    space = " " * (width - _width(cell))
-    return space + cell if right else cell + space
-
-
-def _width(text: str) -> int:
-    """Return how many columns a text takes in a fixed-width font."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
+    return columns([[cell.replace("```", "'''") for cell in row] for row in rows], [str(side) for side in alignments])

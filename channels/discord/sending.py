@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChannelError, ChatGone, SendRejected
+from bot.errors import ChannelError, ChatGone, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, Button, OutboundMessage
 from channels.buttons import button_token, numbered
 from channels.discord.config import Timing
-from channels.discord.errors import INVALID_FORM, NO_HISTORY, THREAD_EXISTS, UNKNOWN_MESSAGE, Refused
+from channels.discord.errors import (
+    INVALID_FORM,
+    NO_HISTORY,
+    THREAD_ARCHIVED,
+    THREAD_EXISTS,
+    UNKNOWN_MESSAGE,
+    Refused,
+)
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
 from channels.discord.rendering import render
@@ -39,9 +47,10 @@ UNKNOWN_ID = "unknown"
 PARTS_IN_CHANNEL = 3
 """Longer answers go on in a thread."""
 
+_NONCE_CHARS = 25
 _THREAD_NAME_CHARS = 80  # of at most 100
 _THREAD_MINUTES = 1440  # quiet time after which it is put away
-_LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
+LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
 _MARKS = re.compile(r"[*_`~#>|\[\]\\]|\(https?://[^)]*\)")
 _NOBODY: dict[str, Any] = {"parse": []}  # no text of ours may ring anybody's phone
 
@@ -99,9 +108,15 @@ def components(rows: Sequence[Sequence[Button]], outbox_id: int) -> list[dict[st
     ]
 
 
-def nonce(outbox_id: int, number: int) -> str:
-    """Return the mark of part `number` (from 0) of an outbox row: at most 25 characters."""
-    return f"{outbox_id}-{number}"
+def nonce(outbox_id: int, number: int, address: Address, step: Step) -> str:
+    """Return the mark of part `number` (from 0) of an outbox row: at most 25 characters.
+
+    What is sent, and where, is part of it: an installation begun anew counts from 1 again, and the platform would
+    still know the numbers of the one before.
+    """
+    said = "\0".join((address.key, step.text, *(file.name or file.path for file in step.files)))
+    mark = f"{outbox_id}-{number}-{hashlib.sha256(said.encode(errors='replace')).hexdigest()}"
+    return mark[:_NONCE_CHARS]
 
 
 class Sender:
@@ -130,7 +145,8 @@ class Sender:
                 await delivery.go_to_thread(steps[0].text)
             files = await _read(steps[number].files)
             try:
-                platform_id = await delivery.perform(body, files, number, nonce(progress.outbox_id, number))
+                mark = nonce(progress.outbox_id, number, message.address, steps[number])
+                platform_id = await delivery.perform(body, files, number, mark)
             except ChatGone as exc:
                 raise await self._within_its_chat(message.address, exc) from exc
             await progress.sent(platform_id, more=number < len(steps) - 1)
@@ -156,7 +172,7 @@ def goes_on_in_thread(message: OutboundMessage, steps: Sequence[Step]) -> bool:
 
 async def planned(message: OutboundMessage) -> list[Step]:
     """Return the plan; a long one is made in a thread."""
-    return await asyncio.to_thread(plan, message) if len(message.text) > _LONG_CHARS else plan(message)
+    return await asyncio.to_thread(plan, message) if len(message.text) > LONG_CHARS else plan(message)
 
 
 async def _read(files: Sequence[Attachment]) -> list[Upload]:
@@ -233,14 +249,31 @@ class _Delivery:
 
     async def _finish_draft(self, body: dict[str, Any], draft_id: str) -> bool:
         """Turn the draft into the final text; False when there is no draft any more."""
+        changes = {"components": [], **body}
         try:
-            await edit_message(self._call, self._timing, self._channel_id, draft_id, {"components": [], **body})
+            try:
+                await edit_message(self._call, self._timing, self._channel_id, draft_id, changes)
+            except Refused as exc:
+                if exc.code != THREAD_ARCHIVED:
+                    raise
+                # Somebody put the thread away meanwhile. A new message would open it again, an edit does not.
+                await self._open_again()
+                await edit_message(self._call, self._timing, self._channel_id, draft_id, changes)
         except Refused as exc:
             if exc.code != UNKNOWN_MESSAGE:
                 raise
             _log.warning("draft is gone, text sent anew", chat=self._message.address.key)
             return False
         return True
+
+    async def _open_again(self) -> None:
+        await self._call(
+            "PATCH",
+            "/channels/{channel_id}",
+            channel_id=self._channel_id,
+            json={"archived": False},
+            timeout_s=self._timing.call_s,
+        )
 
 
 async def edit_message(call: Caller, timing: Timing, channel_id: str, message_id: str, changes: Any) -> None:
@@ -270,6 +303,8 @@ async def fill_in(
     token = await answers.token_for(reply_to)
     if token is None:
         return None
+    if files:  # the message then has these and no others: an edit that is repeated would add them once more
+        body = {**body, "attachments": [{"id": number, "filename": file.name} for number, file in enumerate(files)]}
     try:
         answer = await call(
             "PATCH",
@@ -311,9 +346,9 @@ async def open_thread(call: Caller, timing: Timing, address: Address, message_id
     except ChatGone as exc:  # no right to open threads is no reason to give the chat up
         _log.info("no thread here, the answer stays in the channel", chat=address.key, error=str(exc))
         return False
-    except ChannelError as exc:
+    except SendUncertain as exc:
         # Doing it again finds the thread that the first try made: nothing uncertain here.
-        raise ChannelError(str(exc), retry_after_s=exc.retry_after_s) from exc
+        raise ChannelError(str(exc)) from exc
     return True
 
 

@@ -79,9 +79,9 @@ def _recognised(own: Sequence[Json], row: OutboxRow, steps: Sequence[Step], know
 
 
 def _is_part(message: Json, row: OutboxRow, steps: Sequence[Step], number: int) -> bool:
-    if message.get("nonce"):
-        return str(message["nonce"]) == nonce(row.id, number)
     step = steps[number]
+    if message.get("nonce"):
+        return str(message["nonce"]) == nonce(row.id, number, row.message.address, step)
     same_text = str(message.get("content") or "") == step.text.strip()
     return same_text and len(message.get("attachments") or ()) == len(step.files)
 

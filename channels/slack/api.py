@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -47,6 +47,8 @@ WANTED_SCOPES: Mapping[str, str] = {
 
 _CONNECT_S = 5.0
 _CHUNK_BYTES = 256 * 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS = 5
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 _log = get_logger(__name__)
@@ -180,9 +182,29 @@ class WebApi:
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
             raise ChannelError(f"upload: {type(exc).__name__}") from None
 
+    async def respond(self, url: str, text: str) -> None:
+        """Tell whoever used a slash command something for themselves, by the command's own address (no token).
+
+        Raises:
+            ChannelError: it did not work.
+        """
+        if not self.is_own_host(url):
+            raise ChannelError("response_url: not an address of Slack")
+        said = {"response_type": "ephemeral", "text": text}
+        try:
+            async with asyncio.timeout(self._timing.call_s):
+                async with self.session.post(url, json=said, allow_redirects=False) as response:
+                    if response.status != HTTPStatus.OK:
+                        raise ChannelError(f"response_url: Slack answered {response.status}")
+        except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+            raise ChannelError(f"response_url: {type(exc).__name__}") from None  # the address is a secret
+
     def is_own_host(self, url: str) -> bool:
         """Say whether our token may be shown to the host of a file's address."""
-        parts, own = urlsplit(url), urlsplit(self._base)
+        try:
+            parts, own = urlsplit(url), urlsplit(self._base)
+        except ValueError:
+            return False
         if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
             return True
         homes = {"slack.com", own.hostname or "slack.com"}
@@ -198,29 +220,37 @@ class WebApi:
         try:
             async with asyncio.timeout(self._timing.upload_s):
                 return await self._download(url, limit_bytes, is_page=is_page)
-        except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:  # the last: no address at all
             return Download(error=f"the download failed ({type(exc).__name__})")
 
     async def _download(self, url: str, limit_bytes: int, *, is_page: bool) -> Download:
         headers = {"Authorization": f"Bearer {self._bot_token}"}
-        async with self.session.get(url, headers=headers) as response:
-            if response.status == HTTPStatus.TOO_MANY_REQUESTS:
-                raise RateLimited("download", retry_after_s=_seconds(response.headers.get("Retry-After")) or 1.0)
-            if response.status != HTTPStatus.OK:
-                return Download(error=f"Slack answered {response.status}")
-            if response.content_type == "text/html" and not is_page:
-                # Whoever may not read a file is sent to the page where people sign in, with status 200.
-                return Download(
-                    error="Slack does not let the bot read the file; does the app have the scope files:read?"
-                )
-            if response.content_length is not None and response.content_length > limit_bytes:
-                return Download(too_big_bytes=response.content_length)
-            content = bytearray()
-            async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-                content += chunk
-                if len(content) > limit_bytes:
-                    return Download(too_big_bytes=len(content))
-            return Download(content=bytes(content))
+        for _ in range(_MOST_REDIRECTS):
+            # Redirects are followed by hand: what another host says is no file of Slack's.
+            async with self.session.get(url, headers=headers, allow_redirects=False) as response:
+                if response.status not in _REDIRECTS:
+                    return await self._content(response, limit_bytes, is_page=is_page)
+                url = urljoin(url, response.headers.get("Location", ""))
+            if not self.is_own_host(url):
+                return Download(error="Slack points to another host")
+        return Download(error="Slack points from page to page")
+
+    async def _content(self, response: aiohttp.ClientResponse, limit_bytes: int, *, is_page: bool) -> Download:
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise RateLimited("download", retry_after_s=_seconds(response.headers.get("Retry-After")) or 1.0)
+        if response.status != HTTPStatus.OK:
+            return Download(error=f"Slack answered {response.status}")
+        if response.content_type == "text/html" and not is_page:
+            # Whoever may not read a file is sent to the page where people sign in, with status 200.
+            return Download(error="Slack does not let the bot read the file; does the app have the scope files:read?")
+        if response.content_length is not None and response.content_length > limit_bytes:
+            return Download(too_big_bytes=response.content_length)
+        content = bytearray()
+        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+            content += chunk
+            if len(content) > limit_bytes:
+                return Download(too_big_bytes=len(content))
+        return Download(content=bytes(content))
 
     async def close(self) -> None:
         """Close the connections; idempotent."""

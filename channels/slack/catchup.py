@@ -28,7 +28,8 @@ MOST_CONVERSATIONS = 2_000
 _KINDS = ("im", "mpim", "private_channel", "public_channel")
 _NEW_THREADS = 50  # threads begun in the gap that are looked into, a conversation
 
-Take = Callable[[dict[str, Any]], Awaitable[None]]
+Json = dict[str, Any]
+Take = Callable[[Json], Awaitable[None]]
 
 _log = get_logger(__name__)
 
@@ -47,6 +48,7 @@ class CatchUp:
         self._take = take
         self._pending: dict[str, None] = dict.fromkeys(positions.channels)
         self._done: set[str] = set()
+        self._replies_of: dict[str, dict[str, dict[str, Json]]] = {}  # channel -> thread -> what was read of it
         self._listed = False
         self._busy = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -57,6 +59,7 @@ class CatchUp:
     def again(self, channel: str) -> None:
         """A message of a conversation could not be taken: it has to be read again."""
         self._done.discard(channel)
+        self._replies_of.pop(channel, None)
         self._pending[channel] = None
         self._wake.set()
 
@@ -149,6 +152,7 @@ class CatchUp:
                 _log.warning("missed messages not read yet", chat=f"slack:{channel}", error=str(exc))
                 return
             self._pending.pop(channel, None)
+            self._replies_of.pop(channel, None)
             self._done.add(channel)
             self._positions.release(channel)
 
@@ -157,21 +161,25 @@ class CatchUp:
         if since_us is None:
             return
         oldest = f"{since_us // 1_000_000}.{since_us % 1_000_000:06d}"
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Json] = {}
         async for message in self._pages("conversations.history", {"channel": channel, "oldest": oldest}, "messages"):
             found[str(message.get("ts"))] = message
             if len(found) >= MOST:
                 _log.warning("too many missed messages, the oldest are left out", chat=f"slack:{channel}", most=MOST)
                 break
         begun = [ts for ts, message in found.items() if message.get("reply_count")][:_NEW_THREADS]
+        # What was read is kept when a call is refused for haste, else many threads would never be read to the end.
+        read = self._replies_of.setdefault(channel, {})
         for thread in dict.fromkeys([*self._threads.of(channel), *begun]):
-            found |= await self._replies(channel, thread, oldest)
+            if thread not in read:
+                read[thread] = await self._replies(channel, thread, oldest)
+            found |= read[thread]
         for ts in sorted(found, key=lambda ts: instant_us(ts) or 0):
             await self._take({**found[ts], "channel": channel})
 
-    async def _replies(self, channel: str, thread: str, oldest: str) -> dict[str, dict[str, Any]]:
+    async def _replies(self, channel: str, thread: str, oldest: str) -> dict[str, Json]:
         """Return what was written in a thread since `oldest`."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Json] = {}
         since_us = instant_us(oldest) or 0
         asked = {"channel": channel, "ts": thread, "oldest": oldest}
         try:

@@ -22,9 +22,9 @@ from channels.slack.config import Timing
 from channels.slack.content import Identity, Json
 from channels.slack.dispatch import build_app, is_answered
 from channels.slack.events import Reader
+from channels.slack.feedback import check_place, show_outcome
 from channels.slack.people import People
 from channels.slack.positions import Positions
-from channels.slack.pressed import show_outcome
 from channels.slack.receiving import Errands, Receiver
 from channels.slack.socket import Envelope, Socket
 from channels.slack.threads import Threads
@@ -62,6 +62,9 @@ class Connection:
         async def outcome(body: dict[str, Any], result: Any) -> None:
             await show_outcome(api, context.language, body, result)
 
+        async def place(body: dict[str, Any]) -> None:
+            await check_place(api, context.language, body)
+
         self._receiver = Receiver(
             reader=Reader(me=me, policies=policies, names=people.name, in_talk=in_talk),
             intake=context.intake,
@@ -71,6 +74,7 @@ class Connection:
             menu=lambda: {command.name for command in context.menu()},
             learn=people.learn,
             show_outcome=outcome,
+            check_place=place,
         )
         self._catchup = CatchUp(
             api=api,

@@ -17,6 +17,9 @@ Json = Mapping[str, Any]
 Names = Callable[[str], str]
 """Returns the shown name of a user id, '' when it is not known without asking."""
 
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What reading a payload of an unknown shape raises."""
+
 _MARKED = re.compile(r"<([^<>\s][^<>]*)>")
 _SPACES = " \t\n,:"
 _LINK_FILES = frozenset({"external", "tombstone", "hidden_by_limit"})

@@ -20,7 +20,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.log import get_logger
-from channels.slack.content import Identity
+from channels.slack.content import UNREADABLE, Identity
 
 _ANY = re.compile(".*", re.DOTALL)
 
@@ -76,6 +76,8 @@ def build_app(me: Identity, listener: Listener) -> AsyncApp:
         await ack()
 
     async def on_error(error: Exception) -> BoltResponse:
+        if isinstance(error, UNREADABLE):
+            raise error  # sent again it would be no better
         _log.warning("not acknowledged", error=f"{type(error).__name__}: {error}")
         return BoltResponse(status=HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -90,6 +92,9 @@ async def is_answered(app: AsyncApp, request: SocketModeRequest) -> bool:
     """Hand a request to the app; True when it may be acknowledged.
 
     What the app has no listener for is acknowledged as well: it would only come again.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: it has another shape than Slack's.
     """
     response = await run_async_bolt_app(app, request)
     return response is None or response.status in {HTTPStatus.OK, HTTPStatus.NOT_FOUND}

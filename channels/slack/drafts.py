@@ -15,7 +15,7 @@ from channels.slack.content import Identity
 from channels.slack.errors import Refused
 from channels.slack.lookup import find_marked
 from channels.slack.positions import MARGIN_US
-from channels.slack.rendering import Part, render
+from channels.slack.rendering import PART_UNITS, QUICK_CHARS, Part, render
 from channels.slack.sending import content, plain_content
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
@@ -28,7 +28,7 @@ INTERVAL_S = 1.2
 DRAFT_EVENT = "dutiful_draft"
 
 _MOST_CHANNELS = 500
-_LONG_CHARS = 4_000
+_SHOWN_CHARS = 2 * PART_UNITS  # of the text: more than its first message holds
 
 _log = get_logger(__name__)
 
@@ -45,10 +45,11 @@ class Drafts:
 
     async def show(self, me: Identity, draft: Draft) -> str:
         """See `Channel.show_draft`: what fits into one message, the one that the answer will begin in."""
-        if len(draft.text) > _LONG_CHARS:
-            parts = await asyncio.to_thread(render, draft.text, OutboundKind.REPLY)
+        text = draft.text[:_SHOWN_CHARS]
+        if len(text) > QUICK_CHARS:
+            parts = await asyncio.to_thread(render, text, OutboundKind.REPLY)
         else:
-            parts = render(draft.text, OutboundKind.REPLY)
+            parts = render(text, OutboundKind.REPLY)
         if not parts:
             return draft.draft_id
         self._take_turn(draft)

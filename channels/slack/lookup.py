@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.errors import ChannelError, ChatGone
 from bot.log import get_logger
-from bot.messages import Address, InboundMessage, Quote
+from bot.messages import Address, Attachment, InboundMessage, Quote
 from bot.records import OutboxRow
 from channels.slack.content import Identity, Names, attachments_of, instant_us, plain_text
 from channels.slack.errors import Refused
 from channels.slack.events import is_own, is_spoken, sender_of
 from channels.slack.people import People
 from channels.slack.positions import MARGIN_US
-from channels.slack.sending import MESSAGE_EVENT, file_name, planned
+from channels.slack.sending import MESSAGE_EVENT, file_name, mark_of, planned
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
     from channels.slack.api import WebApi
@@ -22,6 +24,10 @@ if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
 PAGE = 200
 PAGES = 5
 """Of what came since the first try: far more than fits between a send and the look for it."""
+
+THREAD_PAGE = 999
+THREAD_PAGES = 20
+"""Of a thread as context: Slack has no other way to its last messages than over all before them."""
 
 EARLIER_MESSAGES = 20
 EARLIER_CHARS = 1_500
@@ -39,20 +45,19 @@ async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...
     """
     since_us = row.first_try_us - MARGIN_US
     steps = await planned(row.message, row.id)
-    names: dict[int, list[str]] = {
-        number: [file_name(file) for file in step.files] for number, step in enumerate(steps) if step.files
-    }
+    uploads = {number: await asyncio.to_thread(_upload, step.files) for number, step in enumerate(steps) if step.files}
     parts: dict[int, str] = {}
     try:
         async for message in _since(api, row.message.address, since_us):
             if not is_own(message, me):
                 continue
             mark = _mark(message, MESSAGE_EVENT)
-            if mark is not None and mark.get("outbox") == row.id and isinstance(mark.get("part"), int):
-                parts[mark["part"]] = str(message["ts"])
-            for number, wanted in names.items():  # an upload takes no metadata: its files' names are what tells
+            part = None if mark is None else mark.get("part")
+            if isinstance(part, int) and mark == mark_of(row.message, row.id, part):
+                parts[part] = str(message["ts"])
+            for number, wanted in uploads.items():  # takes no metadata: its files' names and sizes are what tells
                 files = [item for item in message.get("files") or [] if isinstance(item, dict)]
-                if [str(item.get("title") or item.get("name")) for item in files] == wanted:
+                if [(str(item.get("title") or item.get("name")), item.get("size")) for item in files] == wanted:
                     parts.setdefault(number, str(files[0].get("id")))
     except (Refused, ChatGone) as exc:
         _log.warning("a send in doubt cannot be looked up", chat=row.message.address.key, error=str(exc))
@@ -61,6 +66,17 @@ async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...
     while len(found) in parts:
         found.append(parts[len(found)])
     return tuple(found)
+
+
+def _upload(files: Sequence[Attachment]) -> list[tuple[str, int | None]]:
+    """Return names and sizes of files that were to be sent; a file that is not there any more has no size."""
+    found: list[tuple[str, int | None]] = []
+    for file in files:
+        try:
+            found.append((file_name(file), Path(file.path).stat().st_size))
+        except OSError:
+            found.append((file_name(file), None))
+    return found
 
 
 async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping[str, Any], *, since_us: int) -> str:
@@ -86,7 +102,7 @@ async def earlier(api: WebApi, me: Identity, message: InboundMessage, people: Pe
         return ()
     kept: list[dict[str, Any]] = []
     asked = {"channel": message.address.chat_id, "ts": thread, "latest": message.message_id}
-    async for item in _pages(api, "conversations.replies", asked):
+    async for item in _pages(api, "conversations.replies", asked, limit=THREAD_PAGE, most=THREAD_PAGES):
         if item.get("ts") == message.message_id:
             continue
         kept.append(item)
@@ -145,10 +161,12 @@ async def _since(api: WebApi, address: Address, since_us: int) -> AsyncIterator[
         yield message
 
 
-async def _pages(api: WebApi, method: str, asked: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+async def _pages(
+    api: WebApi, method: str, asked: dict[str, Any], *, limit: int = PAGE, most: int = PAGES
+) -> AsyncIterator[dict[str, Any]]:
     cursor = ""
-    for _ in range(PAGES):
-        answer = await api.call(method, {**asked, "limit": PAGE, "cursor": cursor or None})
+    for _ in range(most):
+        answer = await api.call(method, {**asked, "limit": limit, "cursor": cursor or None})
         for item in answer.get("messages") or []:
             if isinstance(item, dict):
                 yield item

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyromark
 
-from channels.slack.tables import columns
+from channels.tables import columns
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)

@@ -123,10 +123,12 @@ class Positions:
         try:
             while dirty:
                 await self._write(next(iter(dirty)), dirty)
-            for channel, ts in self._threads.take_forgotten():
-                await self._cursors.remove(f"{self._prefix}:thread:{channel}:{ts}")
-            for channel, ts in self._threads.take_new():
-                await self._cursors.set(f"{self._prefix}:thread:{channel}:{ts}", str(self._clock.now_us()))
+            for thread in self._threads.forgotten():
+                await self._cursors.remove(self._name_of(thread))
+                self._threads.removed(thread)
+            for thread in self._threads.new():
+                await self._cursors.set(self._name_of(thread), str(self._clock.now_us()))
+                self._threads.kept(thread)
             if self._whole:
                 now_us = self._clock.now_us()
                 await self._cursors.set(f"{self._prefix}:alive", str(now_us))
@@ -142,6 +144,9 @@ class Positions:
             position = self._floors.get(item, self._latest[item])
             await self._cursors.set(f"{self._prefix}:at:{item}", str(position))
         dirty.discard(item)
+
+    def _name_of(self, thread: tuple[str, str]) -> str:
+        return f"{self._prefix}:thread:{':'.join(thread)}"
 
     def _mark(self, item: str) -> None:
         self._dirty.add(item)

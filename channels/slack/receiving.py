@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import orjson
 
-from bot.errors import ChannelError, StoreError
+from bot.errors import ChannelError, RateLimited, StoreError
 from bot.faults import fault_point
 from bot.interfaces import Intake
 from bot.log import get_logger
 from bot.messages import Address, ButtonPress, ChatType, InboundMessage
 from bot.records import Acceptance, PressOutcome
 from channels.buttons import read_token
+from channels.slack.content import UNREADABLE
 from channels.slack.events import CHANNEL, Reader, chat_type, is_own, is_spoken
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
@@ -32,29 +34,42 @@ _LEFT = {
 }
 _BACK = frozenset({"channel_unarchive", "group_unarchive"})
 _ENDED = frozenset({"tokens_revoked", "app_uninstalled"})
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+_SECRETS = frozenset({"token", "response_url", "trigger_id"})
 _WAITING_ERRANDS = 500
+_LONGEST_WAIT_S = 60.0
 
 _log = get_logger(__name__)
 
 
 class Errands:
-    """Small calls that can wait until Slack has its acknowledgement; one after the other, failures only logged."""
+    """Small calls that can wait until Slack has its acknowledgement, one after the other.
+
+    One that Slack refuses for haste is tried once more, when Slack says; other failures are only logged.
+    """
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Errand] = asyncio.Queue(_WAITING_ERRANDS)
+        self._queue: asyncio.Queue[tuple[Errand, bool]] = asyncio.Queue(_WAITING_ERRANDS)
 
     def add(self, errand: Errand) -> None:
         """Queue one; with too many waiting it is dropped."""
+        self._put(errand, is_first=True)
+
+    def _put(self, errand: Errand, *, is_first: bool) -> None:
         with suppress(asyncio.QueueFull):
-            self._queue.put_nowait(errand)
+            self._queue.put_nowait((errand, is_first))
 
     async def run(self) -> None:
         """Do them until cancelled."""
         while True:
-            errand = await self._queue.get()
+            errand, is_first = await self._queue.get()
             try:
                 await errand()
+            except RateLimited as exc:
+                wait_s = exc.retry_after_s or 1.0
+                _log.info("put off", channel=CHANNEL, error=str(exc), wait_s=wait_s)
+                if is_first and wait_s <= _LONGEST_WAIT_S:
+                    again = partial(self._put, errand, is_first=False)
+                    asyncio.get_running_loop().call_later(wait_s, again)
             except (ChannelError, StoreError) as exc:
                 _log.info("left undone", channel=CHANNEL, error=str(exc))
             except Exception:  # noqa: BLE001  # one errand's fault must not keep the others from being done
@@ -78,6 +93,7 @@ class Receiver:
         menu: Callable[[], Collection[str]],
         learn: Callable[[str], Coroutine[Any, Any, object]],
         show_outcome: Callable[[dict[str, Any], PressOutcome], Coroutine[Any, Any, None]],
+        check_place: Callable[[dict[str, Any]], Coroutine[Any, Any, None]],
     ) -> None:
         self._reader = reader
         self._intake = intake
@@ -87,6 +103,7 @@ class Receiver:
         self._menu = menu
         self._learn = learn
         self._show_outcome = show_outcome
+        self._check_place = check_place
         self.gate: Callable[[str], Coroutine[Any, Any, None]] | None = None
         self.failed: Callable[[str], None] | None = None
         self.ended = ""  # what tells that the app is not wanted any more
@@ -100,7 +117,7 @@ class Receiver:
         kind = str(event.get("type") or "")
         try:
             await self._take(kind, event)
-        except _UNREADABLE as exc:
+        except UNREADABLE as exc:
             await self.unreadable(body, exc)
 
     async def missed(self, message: dict[str, Any]) -> None:
@@ -111,11 +128,11 @@ class Receiver:
         """
         try:
             await self.spoken(message)
-        except _UNREADABLE as exc:
+        except UNREADABLE as exc:
             await self.unreadable({"event": message}, exc)
 
     async def unreadable(self, body: dict[str, Any], exc: Exception) -> None:
-        """Keep what could not be read.
+        """Keep what could not be read, without what gives access to anything.
 
         Raises:
             StoreError: it could not be committed.
@@ -124,7 +141,7 @@ class Receiver:
             channel=CHANNEL,
             account=self._reader.me.account,
             update_id=str(body.get("event_id") or ""),
-            raw=orjson.dumps(body).decode(),
+            raw=orjson.dumps({name: value for name, value in body.items() if name not in _SECRETS}).decode(),
             error=f"{type(exc).__name__}: {exc}",
         )
 
@@ -183,12 +200,11 @@ class Receiver:
             return
         self._threads.spoke_to_us(address.chat_id, address.thread_id, message.sender_id, ts)
         if acceptance is Acceptance.ACCEPTED:
-            self._accepted(message)
+            if message.chat_type is ChatType.PRIVATE:
+                self._positions.note_dm(message.sender_id, address.chat_id)
+            self._accepted(message.sender_id)
 
-    def _accepted(self, message: InboundMessage) -> None:
-        if message.chat_type is ChatType.PRIVATE:
-            self._positions.note_dm(message.sender_id, message.address.chat_id)
-        sender = message.sender_id
+    def _accepted(self, sender: str) -> None:
 
         async def learn() -> None:
             await self._learn(sender)
@@ -221,8 +237,15 @@ class Receiver:
     async def command(self, body: dict[str, Any]) -> None:
         """See `dispatch.Listener.command`."""
         message = self._reader.command(body, self._menu())
-        if message is not None and await self._intake.publish_inbound(message) is Acceptance.ACCEPTED:
-            self._accepted(message)
+        if message is None or await self._intake.publish_inbound(message) is not Acceptance.ACCEPTED:
+            return
+
+        async def check() -> None:
+            await self._check_place(body)
+
+        # A command reaches us from anywhere, also from conversations that we are not in: it tells of no DM with us.
+        self._errands.add(check)
+        self._accepted(message.sender_id)
 
 
 def _press(body: dict[str, Any], reader: Reader) -> ButtonPress | None:

@@ -26,6 +26,9 @@ MOST_WEIGHT = 11_000
 """Characters of a message's blocks, their containers included. Slack refuses about 12,000 with msg_blocks_too_long;
 what it counts is not documented (https://github.com/slackapi/bolt-js/issues/2509, read 2026-11-30)."""
 
+QUICK_CHARS = 300
+"""Text whose rendering may stall the loop; more of it, above all a table, takes up to 0.1 ms a character."""
+
 _PIECE_WEIGHT, _RUN_WEIGHT = 80, 50
 
 _GAP = {Kind.TEXT: "\n\n", Kind.HEADING: "\n"}

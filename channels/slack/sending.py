@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from bot.errors import ChannelError, ChatGone, SendRejected
 from bot.interfaces import SendProgress
@@ -15,7 +16,7 @@ from bot.messages import Address, Attachment, Button, OutboundMessage
 from channels.buttons import button_token, numbered
 from channels.files import read_outbound
 from channels.slack.errors import AccountInactive, Refused
-from channels.slack.rendering import Part, render
+from channels.slack.rendering import QUICK_CHARS, Part, render
 from channels.slack.threads import Threads
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
@@ -32,15 +33,13 @@ SECTION_CHARS = 3_000
 """Of a section's text (https://docs.slack.dev/reference/block-kit/blocks/section-block, read 2026-11-30)."""
 
 MESSAGE_EVENT = "dutiful_message"
-"""The `event_type` of the metadata by which a post is found again: outbox row and number of the part."""
+"""The `event_type` of the metadata by which a post is found again; see `mark_of`."""
 
 UNKNOWN_ID = "unknown"
 """Stands for the id of a message that Slack took without telling one: sent is sent."""
 
-_LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
 _ROW_BUTTONS = 25
-_THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message"})
-_DRAFT_LOST = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+_THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message", "restricted_action_non_threadable_channel"})
 _BLOCKS_REFUSED = frozenset(
     {"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch", "invalid_attachments"}
 )
@@ -71,10 +70,18 @@ def plan(message: OutboundMessage, outbox_id: int) -> list[Step]:
 
 
 async def planned(message: OutboundMessage, outbox_id: int) -> list[Step]:
-    """Return `plan`, made beside the loop for a long text."""
-    if len(message.text) > _LONG_CHARS:
+    """Return `plan`, made beside the loop unless the text is short."""
+    if len(message.text) > QUICK_CHARS:
         return await asyncio.to_thread(plan, message, outbox_id)
     return plan(message, outbox_id)
+
+
+def mark_of(message: OutboundMessage, outbox_id: int, part: int) -> dict[str, Any]:
+    """Return what a post is found by: outbox row, number of the part, and a check sum of the whole text.
+
+    The sum tells a post from one of an earlier database, which counted its rows from 1 as well.
+    """
+    return {"outbox": outbox_id, "part": part, "text": f"{crc32(message.text.encode(errors='replace')):08x}"}
 
 
 def button_blocks(rows: Sequence[Sequence[Button]], outbox_id: int) -> list[dict[str, Any]]:
@@ -136,7 +143,7 @@ class Sender:
                 if number == 0 and message.draft_id:
                     await delivery.drop_draft(message.draft_id)
             else:
-                mark = {"outbox": progress.outbox_id, "part": number}
+                mark = mark_of(message, progress.outbox_id, number)
                 platform_id = await delivery.put(step, mark, message.draft_id if number == 0 else "")
             self._threads.we_spoke(message.address.chat_id, message.address.thread_id, platform_id)
             await progress.sent(platform_id, more=number < len(steps) - 1)
@@ -150,7 +157,7 @@ class _Delivery:
         self._address = address
         self._thread_ts = address.thread_id
 
-    async def put(self, step: Step, mark: dict[str, int], draft_id: str) -> str:
+    async def put(self, step: Step, mark: dict[str, Any], draft_id: str) -> str:
         """Put text into the conversation and return the message's ts."""
         assert step.part is not None
         metadata = {"event_type": MESSAGE_EVENT, "event_payload": mark}
@@ -172,18 +179,20 @@ class _Delivery:
         return str(answer.get("ts") or UNKNOWN_ID)
 
     async def _finish_draft(self, shown: dict[str, Any], bare: dict[str, Any], draft_id: str) -> bool:
-        """Turn the draft into the final text; False when there is no draft any more."""
+        """Turn the draft into the final text; False when it is gone or takes no change: the text is sent anew, then."""
         where = {"channel": self._address.chat_id, "ts": draft_id}
-        try:
-            await self._api.call("chat.update", {**where, **shown})
-        except Refused as exc:
-            if exc.code in _DRAFT_LOST:
-                _log.warning("draft is gone, text sent anew", chat=self._address.key, error=str(exc))
+        for number, body in enumerate((shown, bare)):
+            try:
+                await self._api.call("chat.update", {**where, **body})
+            except Refused as exc:
+                if number == 0 and exc.code in _BLOCKS_REFUSED:
+                    continue
+                _log.warning("draft not finished, text sent anew", chat=self._address.key, error=str(exc))
+                if exc.code != "message_not_found":
+                    await self.drop_draft(draft_id)
                 return False
-            if exc.code not in _BLOCKS_REFUSED:
-                raise
-            await self._api.call("chat.update", {**where, **bare})
-        return True
+            return True
+        return False
 
     async def drop_draft(self, draft_id: str) -> None:
         """Take a draft away that no text follows; best effort."""

@@ -63,15 +63,21 @@ class Threads:
         """Return the known threads of a conversation, quiet ones first."""
         return [ts for where, ts in self._last if where == channel]
 
-    def take_new(self) -> list[tuple[str, str]]:
-        """Return the threads that came since the last call."""
-        taken, self._new = list(self._new), {}
-        return taken
+    def new(self) -> list[tuple[str, str]]:
+        """Return the threads that came and are not `kept` yet."""
+        return list(self._new)
 
-    def take_forgotten(self) -> list[tuple[str, str]]:
-        """Return the threads that were dropped since the last call."""
-        taken, self._forgotten = list(self._forgotten), {}
-        return taken
+    def kept(self, thread: tuple[str, str]) -> None:
+        """A new thread was written down."""
+        self._new.pop(thread, None)
+
+    def forgotten(self) -> list[tuple[str, str]]:
+        """Return the threads that were dropped and are not `removed` yet."""
+        return list(self._forgotten)
+
+    def removed(self, thread: tuple[str, str]) -> None:
+        """A forgotten thread is written down no more."""
+        self._forgotten.pop(thread, None)
 
     def _note(self, key: tuple[str, str], last: str, ts: str) -> None:
         instant = instant_us(ts) or 0

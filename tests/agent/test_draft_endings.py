@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -442,6 +443,43 @@ async def test_a_crash_before_the_id_is_known_is_mended_where_the_platform_knows
     async with again(engine.setup) as engine:
         await engine.reads(WHOLE)
         assert channel.screen() == ([WHOLE] if knows_keys else [FIRST, WHOLE])
+
+
+class FindingChannel(DraftingChannel):
+    """A platform that finds a draft again by its key."""
+
+    finds_drafts: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize("reply", [WHOLE, ""])
+async def test_a_resumed_turn_takes_over_the_draft_of_before_even_when_it_shows_none(
+    tmp_path: Path, reply: str
+) -> None:
+    channel = FindingChannel()
+    channel.knows_keys = True
+
+    async def dies(show: Show) -> ModelReply:
+        show(FIRST)
+        await asyncio.Event().wait()
+        raise AssertionError("not reached")
+
+    provider = Typist(dies)
+    async with rig(tmp_path, provider, channels=(channel,)) as engine:
+        channel.draft_gate = asyncio.Event()
+        await engine.says("why?")
+        await engine.until(lambda: channel.drafts_asked)
+        await engine.store.close()
+        channel.draft_gate.set()
+        await engine.until(lambda: channel.screen() == [FIRST])
+        engine.crashed.set()
+
+    async def is_quick(show: Show) -> ModelReply:
+        return said(reply)
+
+    provider.scripts[:] = [is_quick] * 5
+    async with again(engine.setup) as engine:
+        await engine.until(channel.texts)
+        assert channel.screen() == channel.texts()
 
 
 async def test_a_sender_without_rights_at_the_restart_leaves_no_draft(tmp_path: Path) -> None:

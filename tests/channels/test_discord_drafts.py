@@ -13,7 +13,7 @@ from bot.interfaces import Draft
 from bot.messages import Button, OutboundMessage
 from channels.discord import DiscordChannel
 from tests.channels.harness_discord import CHANNEL, DM, IN_CHANNEL, IN_THREAD, PRIVATE, DiscordHarness, running, served
-from tests.platforms.discord_faults import Fault, answer_lost, rate_limited
+from tests.platforms.discord_faults import answer_lost, rate_limited
 from tests.platforms.discord_objects import Route
 
 DRAFT = Draft(address=PRIVATE, text="Let me", key="turn-7")
@@ -130,13 +130,6 @@ async def test_a_draft_that_comes_to_nothing_is_removed(live: DiscordHarness) ->
     await live.channel.drop_draft(PRIVATE, draft_id)
     await live.channel.drop_draft(PRIVATE, draft_id)
     assert live.api.texts(DM) == []
-
-
-async def test_a_draft_that_cannot_be_removed_raises_nothing(live: DiscordHarness) -> None:
-    draft_id = await live.channel.show_draft(DRAFT)
-    live.api.faults.add(Fault(route=Route.DELETE_MESSAGE, status=500))
-    await live.channel.drop_draft(PRIVATE, draft_id)
-    assert live.api.texts(DM) == ["Let me"]
 
 
 async def test_blank_text_shows_nothing(live: DiscordHarness) -> None:

@@ -39,8 +39,13 @@ def test_a_table_becomes_fixed_width_text() -> None:
     """C039, as far as it is Discord's."""
     table = "before\n\n| name | cost |\n|---|--:|\n| **tea** `x` | 2 |\n| [漢字](https://x.example) | 10 |\n\nafter"
     assert render(table, OutboundKind.REPLY) == [
-        "before\n\n```\nname   cost\n-----  ----\ntea x     2\n漢字     10\n```\n\nafter"
+        "before\n\n```\nname  │ cost\n──────┼─────\ntea x │    2\n漢字  │   10\n```\n\nafter"
     ]
+
+
+def test_one_long_cell_does_not_make_a_flood_of_a_table() -> None:
+    table = "| a | b |\n|---|---|\n| " + "y" * 3000 + " | z |\n" + "| x | y |\n" * 500
+    assert sum(map(len, render(table, OutboundKind.REPLY))) < 50_000
 
 
 def test_a_table_of_code_stays_as_it_is() -> None:

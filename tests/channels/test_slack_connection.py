@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 from slack_bolt.request.async_request import AsyncBoltRequest
 
+from bot.clock import SystemClock
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
 from bot.messages import OutboundMessage
 from channels.slack.content import Identity
 from channels.slack.dispatch import build_app
+from channels.slack.positions import Positions
+from channels.slack.threads import Threads
 from tests.channels.harness_slack import DM, PRIVATE, QUICK, TEAM, THREAD, SlackHarness, built, running, served
 from tests.platforms.slack_faults import Fault, refused, too_many_requests
+from tests.support.recording_intake import MemoryCursors
 
 
 @pytest.fixture
@@ -353,3 +357,38 @@ async def test_a_conversation_that_cannot_be_read_keeps_no_other_from_being_caug
     await live.intake.wait_for(lambda: "in the gap" in live.intake.texts)
     assert live.channel.state is ChannelState.READY
     assert DM in [call.channel for call in live.api.calls("conversations.history")]
+
+
+async def test_many_threads_are_caught_up_although_slack_takes_few_calls_at_once(
+    live: SlackHarness,
+) -> None:
+    roots = [live.api.user_says(TEAM, live.api.mention(f"question {number}")) for number in range(6)]
+    await live.intake.wait_for(lambda: len(live.intake.messages) == len(roots))
+    await live.until_confirmed()
+    refusal = await lose(live)
+    for root in roots:
+        live.api.user_says(TEAM, "missed", thread_ts=root)
+    limit = too_many_requests("conversations.replies", 0)
+    for _ in range(len(roots)):  # two calls go through, the third does not, and so on
+        live.api.faults.add(Fault(method="conversations.replies", times=2))
+        live.api.faults.add(limit)
+    live.api.faults.remove(refusal)
+    await live.intake.wait_for(lambda: live.intake.texts.count("missed") == len(roots))
+    asked = [str(call.params["ts"]) for call in live.api.calls("conversations.replies") if call.ok]
+    assert sorted(asked) == sorted(roots)
+
+
+async def test_a_thread_that_could_not_be_written_down_is_with_the_next_flush() -> None:
+    clock, threads = SystemClock(), Threads()
+    cursors = MemoryCursors(clock)
+    positions = Positions(cursors, clock, threads, account="U0BOT", flush_s=1.0)
+    threads.we_spoke(TEAM, "1.0", "1.5")
+    threads.we_spoke(TEAM, "2.0", "2.5")
+    cursors.failures.append(StoreUnavailable("disk full"))
+    await positions.flush()
+    assert cursors.values == {}
+    await positions.flush()
+    assert list(cursors.values) == [f"slack:U0BOT:thread:{TEAM}:1.0", f"slack:U0BOT:thread:{TEAM}:2.0"]
+    cursors.written.clear()
+    await positions.flush()
+    assert cursors.written == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from bot.messages import Attachment
 from channels.slack import media
@@ -125,3 +127,29 @@ async def test_a_file_of_another_workspace_is_looked_up_by_its_id(live: SlackHar
     file_id = next(iter(live.api.world.files))
     fetched = await live.channel.fetch(Attachment(kind="document", name=attachment.name, ref=file_id), PRIVATE)
     assert Path(fetched.path).read_bytes() == b"buy eggs"
+
+
+def redirect(headers: dict[str, str], *ignored: object) -> web.Response:
+    del ignored
+    return web.Response(status=302, headers=headers)
+
+
+async def test_no_other_host_is_asked_when_slack_points_to_one(
+    live: SlackHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attachment = await sent(live, "notes.txt", b"buy eggs")
+    own = f"{live.api.origin}/files-pri/moved"
+    for target, reason in (("http://127.0.0.1:9/x", "another host"), ("//[", "failed"), (own, "page to page")):
+        headers = {"Location": target}
+        monkeypatch.setattr(live.api, "_download", partial(redirect, headers))
+        fetched = await live.channel.fetch(attachment, PRIVATE)
+        assert reason in fetched.error
+        assert fetched.path == ""
+    monkeypatch.undo()
+    fetched = await live.channel.fetch(attachment, PRIVATE)
+    assert Path(fetched.path).read_bytes() == b"buy eggs"
+
+
+async def test_an_address_that_is_none_is_told(live: SlackHarness) -> None:
+    bad = Attachment(kind="document", name="x.txt", mime="", size_bytes=1, ref="https://[::1/x")
+    assert (await live.channel.fetch(bad, PRIVATE)).error.startswith("not fetched")

@@ -33,8 +33,8 @@ from tests.channels.harness_slack import (
     running,
     served,
 )
-from tests.platforms.slack_faults import Fault
-from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID
+from tests.platforms.slack_faults import Fault, too_many_requests
+from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID, Conversation, Kind
 from tests.support.recording_intake import MemoryCursors, RecordingIntake
 
 YES_NO = ((Button(label="Yes", data="yes please"), Button(label="No", data="no thanks")),)
@@ -307,6 +307,27 @@ async def test_a_press_that_cannot_be_committed_is_not_acknowledged(live: SlackH
     assert not envelope.acknowledged
 
 
+async def test_a_press_is_shown_although_slack_wants_a_pause(live: SlackHarness) -> None:
+    progress = await live.send(OutboundMessage(address=PRIVATE, text="Shall I?", buttons=YES_NO))
+    live.intake.button_labels = ["Yes", "No"]
+    live.api.faults.add(too_many_requests("chat.update", 1))
+    live.api.press(DM, progress.sent_ids[0], "No")
+    await live.api.wait_for(lambda: live.shown(PRIVATE)[0].buttons == ("✓ No",))
+
+
+@pytest.mark.parametrize("actions", [[None], ["x"], {"a": 1}, 7])
+async def test_a_press_of_another_shape_is_kept_without_its_secrets_and_does_not_come_again(
+    live: SlackHarness, actions: object
+) -> None:
+    secrets = {"token": "verify-me", "response_url": "https://hooks.slack.com/actions/secret", "trigger_id": "1.secret"}
+    body = {"type": "block_actions", "team": {"id": "T1"}, "actions": actions, **secrets}
+    envelope = live.api.socket.publish("interactive", body)
+    await live.api.wait_for(lambda: envelope.acknowledged)
+    (kept,) = live.intake.unparsed
+    assert "block_actions" in kept.raw
+    assert not [value for value in secrets.values() if value in kept.raw]
+
+
 # --- commands
 
 
@@ -323,6 +344,26 @@ async def test_slash_commands_become_commands_or_messages_and_are_acknowledged(h
     await harness.api.wait_for(lambda: first.acknowledged and second.acknowledged)
     assert [message.address.chat_id for message in harness.intake.messages] == [DM, TEAM, DM]
     assert len({message.message_id for message in harness.intake.messages}) == 3
+
+
+@pytest.mark.parametrize("kind", [Kind.IM, Kind.CHANNEL, Kind.GROUP])
+async def test_a_command_from_where_we_are_not_is_answered_with_a_word_to_its_author(
+    live: SlackHarness, kind: Kind
+) -> None:
+    live.person_says(PRIVATE, "hello")
+    await live.intake.wait_for_texts("hello")
+    elsewhere = "D0OTHERS001" if kind is Kind.IM else "C0OTHERS001"
+    live.api.world.add_conversation(Conversation(id=elsewhere, kind=kind, members={ADA}))
+    live.api.command(elsewhere, "/dutiful", "help me")
+    await live.api.wait_for(lambda: live.api.ephemerals)
+    (told,) = live.api.ephemerals
+    assert (told.channel, told.user) == (elsewhere, ADA)
+    assert "not in this conversation" in told.text
+    assert live.channel.private_address(ADA) == PRIVATE
+    live.api.command(DM, "/dutiful", "help me")
+    live.api.command(TEAM, "/dutiful", "help me")
+    await live.api.wait_for(lambda: len(live.api.calls("conversations.info")) == 3)
+    assert len(live.api.ephemerals) == 1
 
 
 async def test_a_command_is_committed_before_it_is_acknowledged(live: SlackHarness) -> None:
@@ -358,6 +399,7 @@ async def test_a_message_of_the_history_that_nobody_can_read_is_kept_and_stops_n
         menu=tuple,
         learn=nothing,
         show_outcome=nothing,
+        check_place=nothing,
     )
     await receiver.missed({"channel": DM, "ts": "1.0", "user": ADA, "text": "hello"})
     (kept,) = intake.unparsed

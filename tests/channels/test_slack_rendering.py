@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bot.messages import OutboundKind
 from channels.slack.rendering import FALLBACK_BYTES, PART_UNITS, Part, fallback, render
 from channels.slack.sending import content
-from channels.slack.tables import WIDTH, columns
+from channels.tables import WIDTH, columns
 from channels.text import utf16_length
 from tests.platforms.slack_rules import read_blocks
 

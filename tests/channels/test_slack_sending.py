@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from bot.errors import ChannelAuthError, ChannelError, ChatGone, RateLimited, SendRejected, SendUncertain
 from bot.interfaces import Draft
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage
+from channels.slack.sending import mark_of
 from tests.channels.harness_slack import ADA, DM, PRIVATE, ROOT, TEAM, THREAD, SlackHarness, served
 from tests.platforms.slack_faults import Fault, bad_gateway, html_page, refused, too_many_requests
 from tests.support.outbox_rows import sending_row
@@ -230,6 +232,26 @@ async def test_a_look_that_is_rate_limited_is_repeated_later(harness: SlackHarne
         await harness.channel.find_sent(sending_row(message))
 
 
+async def test_what_an_earlier_database_sent_is_not_taken_for_ours(harness: SlackHarness, tmp_path: Path) -> None:
+    """Its rows had the same numbers, and a file of one name may be another one."""
+    await harness.send(OutboundMessage(address=PRIVATE, text="old"))
+    mine = OutboundMessage(address=PRIVATE, text="new")
+    assert await harness.channel.find_sent(sending_row(mine)) == ()
+    chart = OutboundMessage(address=PRIVATE, text="", attachments=files(tmp_path, "chart.png"))
+    sent = await harness.send(chart)
+    assert await harness.channel.find_sent(sending_row(chart)) == tuple(sent.sent_ids)
+    Path(chart.attachments[0].path).write_bytes(b"drawn anew, and longer")
+    assert await harness.channel.find_sent(sending_row(chart)) == ()
+
+
+@pytest.mark.parametrize("code", ["thread_not_found", "restricted_action_non_threadable_channel"])
+async def test_an_answer_that_no_thread_takes_goes_to_the_channel(harness: SlackHarness, code: str) -> None:
+    harness.api.faults.add(refused("chat.postMessage", code))
+    await harness.send(OutboundMessage(address=THREAD, text="hello"))
+    (message,) = harness.api.messages(TEAM, "")
+    assert message["text"] == "hello"
+
+
 # --- drafts
 
 
@@ -248,7 +270,7 @@ async def test_a_draft_grows_in_place_and_the_answer_takes_its_place(harness: Sl
         assert progress.sent_ids == [first]
     (shown,) = harness.shown(PRIVATE)
     assert (shown.text, shown.bold) == ("It is half past", ("past",))
-    assert harness.api.messages(DM)[0]["metadata"]["event_payload"] == {"outbox": 1, "part": 0}
+    assert harness.api.messages(DM)[0]["metadata"]["event_payload"] == mark_of(final, 1, 0)
 
 
 async def test_an_edit_whose_answer_is_lost_is_simply_repeated(harness: SlackHarness) -> None:
@@ -268,6 +290,14 @@ async def test_a_draft_that_is_gone_is_answered_anew(harness: SlackHarness) -> N
     progress = await harness.send(OutboundMessage(address=PRIVATE, text="It is", draft_id=draft_id))
     assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is"]
     assert progress.sent_ids != [draft_id]
+
+
+@pytest.mark.parametrize("code", ["msg_too_long", "cant_update_message", "edit_window_closed", "invalid_blocks"])
+async def test_a_draft_that_takes_no_change_gives_way_to_the_answer(harness: SlackHarness, code: str) -> None:
+    draft_id = await harness.channel.show_draft(Draft(address=PRIVATE, text="It", key="k"))
+    harness.api.faults.add(refused("chat.update", code, times=None))
+    await harness.send(OutboundMessage(address=PRIVATE, text="It is", draft_id=draft_id))
+    assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is"]
 
 
 async def test_a_draft_whose_answer_was_lost_is_found_by_its_key(harness: SlackHarness) -> None:
@@ -384,9 +414,36 @@ async def test_what_was_said_in_a_thread_before_comes_bounded_and_with_its_autho
     assert len(quotes[-1].text) == 1_500
 
 
+async def test_the_last_messages_of_a_very_long_thread_are_told(harness: SlackHarness) -> None:
+    """C042."""
+    team = harness.api.world.conversations[TEAM]
+    for number in range(2_100):
+        harness.api.world.put(team, {"user": ADA, "text": f"line {number}"}, thread_ts=ROOT, told=False)
+    harness.start()
+    harness.person_says(THREAD, "and?")
+    await harness.intake.wait_for(lambda: harness.intake.messages)
+    quotes = await harness.channel.earlier(harness.intake.messages[-1])
+    assert (quotes[0].text, quotes[-1].text) == ("root", "line 2099")
+
+
 async def test_a_question_that_begins_its_thread_has_nothing_before_it(harness: SlackHarness) -> None:
     harness.start()
     harness.api.user_says(TEAM, harness.api.mention("hello"), user_id=ADA)
     await harness.intake.wait_for_texts("hello")
     assert await harness.channel.earlier(harness.intake.messages[0]) == ()
     assert harness.api.calls("conversations.replies") == []
+
+
+@pytest.mark.parametrize("send", [True, False])
+async def test_a_large_table_does_not_stall_the_loop(harness: SlackHarness, send: bool) -> None:
+    """C039: rendering it takes a third of a second."""
+    row = "|" + "x|" * 40 + "\n"
+    text = row + "|" + "-|" * 40 + "\n" + row * 40
+    assert len(text) < 4_000
+    await harness.channel.typing(THREAD)  # connects
+    before_s = time.thread_time()  # what the loop's thread computes, however busy the machine is
+    if send:
+        await harness.send(OutboundMessage(address=PRIVATE, text=text))
+    else:
+        await harness.channel.show_draft(Draft(address=PRIVATE, text=text, key="k"))
+    assert time.thread_time() - before_s < 0.1

@@ -6,12 +6,13 @@ ask for DMs it does not know: whoever is to be caught up with has written before
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.journeys.test_kill_points import PLAIN
+from tests.journeys.test_kill_points import BEGINNING, GROWN, PLAIN
 from tests.platforms.bot_api import BotApi
 from tests.platforms.discord_api import DiscordApi
 from tests.platforms.discord_faults import answer_lost, rate_limited
@@ -301,3 +302,21 @@ async def test_a_long_answer_goes_on_with_the_part_at_which_the_process_was_kill
     await discord.wait_for(lambda: discord.texts(BEN_DM))
     # The draft that the killed process had shown is the affair of drafts; here the parts of the answer count.
     assert [text for text in discord.texts(ADA_DM) if len(text) == len(parts[0])] == parts
+
+
+@pytest.mark.parametrize("point", ["drafted", "draft-saved", "finished"])
+async def test_a_kill_in_mid_stream_leaves_no_beginning_above_the_answer(
+    discord: DiscordApi, model: OpenAIApi, service: Service, point: str
+) -> None:
+    go_on = asyncio.Event()
+    chunks = [BEGINNING, GROWN.removeprefix(BEGINNING)]
+    model.when("grow", lambda _: Reply(text=GROWN, chunks=chunks, stall_after=2, stall_until=go_on))
+    await connect(discord, service, fault=point)
+    discord.user_says(ADA_DM, "grow")
+    await discord.wait_for(lambda: discord.texts(ADA_DM) == [BEGINNING])
+    go_on.set()
+    await service.die()
+    await connect(discord, service)
+    discord.user_says(ADA_DM, "and now?")
+    await discord.wait_for(lambda: "and now?" in discord.texts(ADA_DM))
+    assert discord.texts(ADA_DM) == [GROWN, "and now?"]

@@ -36,7 +36,7 @@ _ACTS_PER_S = 14.0
 _SPEAKING = 0.55  # of the acts; the others are troubles
 
 
-@pytest.mark.timeout(STORM_S + 3 * CALM_S)
+@pytest.mark.timeout(STORM_S + 4 * CALM_S)
 async def test_a_hundred_chats_on_three_platforms_are_answered_once_and_in_order_whatever_happens(
     tmp_path: Path, telegram: BotApi, model: OpenAIApi
 ) -> None:
@@ -57,6 +57,7 @@ async def test_a_hundred_chats_on_three_platforms_are_answered_once_and_in_order
         await discord.wait_for(lambda: discord.gateway.connected)
         await slack.wait_for(lambda: slack.socket.connected)
         kills = await _storm(service, crowd, random.Random(f"{SEED} storm"))
+        await _felt(crowd)
         lost = {platform.name: platform.lost_answers() for platform in platforms}
         for platform in platforms:
             platform.calm()
@@ -75,6 +76,7 @@ async def test_a_hundred_chats_on_three_platforms_are_answered_once_and_in_order
         assert found.extra_copies.total() + len(found.lost) <= status["uncertain_sends"], told
         assert found.extra_copies.total() <= lost["telegram"] + kills * 16, told
         assert len(found.lost_by_kill) <= kills, told
+        assert min(lost.values()) > 0, f"a platform lost no answer, which shows nothing of sends in doubt; {told}"
         assert code == 0, told
         assert "Traceback" not in service.log_text(), told
 
@@ -97,6 +99,15 @@ async def _storm(service: Service, crowd: Crowd, chance: random.Random) -> int:
             await service.kill()
             await service.launch()
     return kills
+
+
+async def _felt(crowd: Crowd) -> None:
+    """Go on until every platform has lost an answer: on a busy machine the storm may pass before one is sent."""
+    ends_s = time.monotonic() + CALM_S
+    while (spared := [p for p in crowd.platforms if not p.lost_answers()]) and time.monotonic() < ends_s:
+        crowd.somebody_speaks()
+        await spared[0].strike()
+        await asyncio.sleep(1 / _ACTS_PER_S)
 
 
 async def _settled(crowd: Crowd) -> Audit:

@@ -121,6 +121,9 @@ class DiscordApi(LoopbackServer, People):
         self.world.may_read_content = Intent.MESSAGE_CONTENT in self.gateway.allowed_privileged
 
     def _publish(self, event: Event) -> None:
+        guild = self.world.guilds.get(int(event.data.get("guild_id") or 0))
+        if guild is not None and guild.out:
+            return
         channel_id = event.data.get("channel_id")
         channel = self.world.channels.get(int(channel_id)) if channel_id is not None else None
         if channel is None or not self.world.is_hidden(channel):

@@ -229,6 +229,7 @@ class Guild:
     id: int
     name: str
     gone: bool = False
+    out: bool = False  # by an outage
     members: dict[int, User] = field(default_factory=dict)
 
     def to_json(self, channels: list[Json], threads: list[Json], shown: list[User]) -> Json:

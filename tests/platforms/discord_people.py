@@ -182,6 +182,20 @@ class People:
         del data["unavailable"]  # which tells a new guild from one that comes back after an outage
         self.world.publish(Event(name="GUILD_CREATE", data=data, intent=Intent.GUILDS))
 
+    def take_out(self, guild_id: int) -> None:
+        """An outage takes a guild away; the gateway tells nothing of what is said there until it is back."""
+        self.world.publish(
+            Event(name="GUILD_DELETE", data={"id": str(guild_id), "unavailable": True}, intent=Intent.GUILDS)
+        )
+        self.world.guilds[guild_id].out = True
+
+    def bring_back(self, guild_id: int) -> None:
+        """The outage of a guild is over."""
+        guild = self.world.guilds[guild_id]
+        guild.out = False
+        data = self.world.guild_json(guild, all_members=False)
+        self.world.publish(Event(name="GUILD_CREATE", data=data, intent=Intent.GUILDS))
+
     def archive(self, thread_id: int, *, locked: bool = False) -> None:
         """A thread is archived; a locked one takes no messages (50083)."""
         thread = self.world.channels[thread_id]

@@ -106,6 +106,8 @@ class Rest(Reading):
             raise RefusalError(400, 50024, "Cannot execute action on this channel type")
         if channel.archived and changes.get("archived") is not False:
             raise RefusalError(400, 50083, "Thread is archived")
+        if channel.archived and channel.locked:
+            raise RefusalError(403, 50013, "Missing Permissions")  # Manage Threads opens it
         if "name" in changes:
             channel.name = rules.check_thread_name(changes["name"])
         channel.locked = bool(changes.get("locked", channel.locked))

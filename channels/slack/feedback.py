@@ -1,19 +1,18 @@
-"""What people see of a pressed button: the message with the answer, or a word for whoever pressed in vain."""
+"""What people see at once of a press or a slash command: the message with the answer, or a word that it was in vain."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bot.log import get_logger
+from bot.errors import ChatGone
 from bot.records import Acceptance, PressOutcome
 from bot.texts import say
+from channels.slack.rendering import escape
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
     from channels.slack.api import WebApi
 
 CHOSEN_BLOCK = "dutiful_chosen"
-
-_log = get_logger(__name__)
 
 
 async def show_outcome(api: WebApi, language: str, body: dict[str, Any], outcome: PressOutcome) -> None:
@@ -44,9 +43,25 @@ async def show_outcome(api: WebApi, language: str, body: dict[str, Any], outcome
         else say(language, "button.answered", label=outcome.label)
     )
     user = str((body.get("user") or {}).get("id") or "")
-    told = {"channel": channel, "user": user, "text": text, "thread_ts": place.get("thread_ts") or None}
+    told = {"channel": channel, "user": user, "text": escape(text), "thread_ts": place.get("thread_ts") or None}
     blocks = [{"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}}]
     await api.call("chat.postEphemeral", {**told, "blocks": blocks})
+
+
+async def check_place(api: WebApi, language: str, body: dict[str, Any]) -> None:
+    """Tell whoever used a slash command where we are not that no answer can come there.
+
+    Raises:
+        ChannelError: Slack does not say, or cannot be told.
+    """
+    try:
+        answer = await api.call("conversations.info", {"channel": str(body.get("channel_id") or "")})
+        place = answer.get("channel")
+        if not isinstance(place, dict) or place.get("is_im") or place.get("is_member", True):
+            return
+    except ChatGone:  # the answer for private conversations of others
+        pass
+    await api.respond(str(body.get("response_url") or ""), say(language, "command.not_here"))
 
 
 def _chosen(label: str) -> dict[str, Any]:
