@@ -14,7 +14,8 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from bot.clock import SystemClock
 from bot.errors import ChannelAuthError, StoreUnavailable
 from bot.interfaces import ChannelState
-from bot.messages import OutboundMessage
+from bot.messages import Address, OutboundMessage
+from channels.slack.config import Timing
 from channels.slack.content import Identity
 from channels.slack.dispatch import build_app
 from channels.slack.positions import Positions
@@ -303,24 +304,79 @@ async def test_what_comes_while_catching_up_has_to_wait_hides_nothing(live: Slac
     await live.intake.wait_for(lambda: {"in the gap", "newer"} <= set(live.intake.texts))
 
 
-async def test_a_history_that_hangs_does_not_hold_up_new_messages(harness: SlackHarness) -> None:
-    harness.replace_channel(built(harness, replace(QUICK, gate_s=0.1)))
+async def hanging(harness: SlackHarness, timing: Timing, *, to: Address = PRIVATE) -> asyncio.Event:
+    """Have a message missed and a history that hangs until the event is set; connected again."""
+    harness.replace_channel(built(harness, timing))
     harness.start()
     await harness.until(ChannelState.READY)
-    harness.person_says(PRIVATE, "before")
+    harness.person_says(to, "before")
     await harness.intake.wait_for_texts("before")
     await harness.until_confirmed()
     refusal = await lose(harness)
-    harness.person_says(PRIVATE, "in the gap")
+    harness.person_says(to, "in the gap")
     harness.api.socket.loses_events = False
     released = asyncio.Event()
     harness.api.faults.add(Fault(method="conversations.history", hold=released))
     harness.api.faults.remove(refusal)
     await harness.until(ChannelState.READY)
+    return released
+
+
+@pytest.mark.parametrize("to", [PRIVATE, THREAD])
+async def test_what_comes_while_a_history_hangs_waits_and_is_read_with_it(harness: SlackHarness, to: Address) -> None:
+    harness.api.socket.retries_s = ()  # all that Slack will ever send of it
+    released = await hanging(harness, replace(QUICK, gate_s=0.1), to=to)
+    harness.person_says(to, "newer")
+    harness.person_says(to, "newest")
+    other = harness.api.user_says("D0BEN000001", "hello from Ben", user_id="U0BEN000001")
+    await harness.api.wait_for(lambda: harness.api.is_acknowledged(other))  # nobody else is held up by that
+    assert harness.intake.texts == ["before", "hello from Ben"]
+    released.set()
+    await harness.intake.wait_for_texts("before", "hello from Ben", "in the gap", "newer", "newest")
+    assert len(harness.api.socket.unacknowledged()) == 0
+
+
+async def test_what_comes_after_the_history_was_read_and_has_to_wait_is_not_forgotten(harness: SlackHarness) -> None:
+    """The page is on its way without the newer message; nothing sends that again."""
+    harness.api.socket.retries_s = ()
+    released = await hanging(harness, replace(QUICK, gate_s=0.1))
+    held = asyncio.Event()
+    root = harness.api.user_says(DM, "in the gap too")
+    harness.api.user_says(DM, "a reply", thread_ts=root)  # so that the thread is asked for, after the history
+    harness.api.faults.add(Fault(method="conversations.replies", hold=held))
+    released.set()
+    await harness.api.wait_for(lambda: harness.api.calls("conversations.history"))
+    newer = harness.person_says(PRIVATE, "newer")
+    await harness.api.wait_for(lambda: newer not in {e.ts for e in harness.api.socket.unacknowledged()})
+    held.set()
+    await harness.intake.wait_for(lambda: "newer" in harness.intake.texts)
+    texts = [text for text in harness.intake.texts if text != "a reply"]
+    assert texts == ["before", "in the gap", "in the gap too", "newer"]
+
+
+async def test_a_history_that_cannot_be_read_for_long_holds_up_nothing_any_more(harness: SlackHarness) -> None:
+    released = await hanging(harness, replace(QUICK, gate_s=0.1, overtake_s=0.0))
     harness.person_says(PRIVATE, "newer")
     await harness.intake.wait_for_texts("before", "newer")
     released.set()
     await harness.intake.wait_for_texts("before", "newer", "in the gap")
+
+
+async def test_a_gap_in_a_conversation_not_known_yet_comes_before_what_is_newer(live: SlackHarness) -> None:
+    """Also while the list of conversations is refused for haste."""
+    live.person_says(PRIVATE, "before")
+    await live.intake.wait_for_texts("before")
+    await live.until_confirmed()
+    await live.api.wait_for(lambda: any(name.endswith(":alive") for name in live.cursors.values))
+    refusal = await lose(live)
+    live.api.user_says(TEAM, live.api.mention("in the gap"))
+    live.api.socket.loses_events = False
+    limit = live.api.faults.add(too_many_requests("users.conversations", 1))
+    live.api.faults.remove(refusal)
+    await live.api.wait_for(lambda: live.api.faults.hits(limit))
+    await live.send(OutboundMessage(address=PRIVATE, text="a call later, the refusal has arrived"))
+    live.api.user_says(TEAM, live.api.mention("newer"))
+    await live.intake.wait_for_texts("before", "in the gap", "newer")
 
 
 async def test_a_first_message_that_fails_is_made_good_even_before_anything_was_kept(harness: SlackHarness) -> None:
