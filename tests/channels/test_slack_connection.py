@@ -316,7 +316,7 @@ async def hanging(harness: SlackHarness, timing: Timing, *, to: Address = PRIVAT
     harness.person_says(to, "in the gap")
     harness.api.socket.loses_events = False
     released = asyncio.Event()
-    harness.api.faults.add(Fault(method="conversations.history", hold=released))
+    harness.api.faults.add(Fault(method="conversations.history", hold=released, times=None))
     harness.api.faults.remove(refusal)
     await harness.until(ChannelState.READY)
     return released
@@ -344,10 +344,12 @@ async def test_what_comes_while_a_history_hangs_waits_and_is_read_with_it(harnes
 async def test_what_comes_after_the_history_was_read_and_has_to_wait_is_not_forgotten(harness: SlackHarness) -> None:
     """The page is on its way without the newer message; nothing sends that again."""
     released = await hanging(harness, replace(QUICK, gate_s=0.1))
-    root = harness.api.user_says(DM, "a root")
-    harness.api.user_says(DM, "a reply", thread_ts=root)  # so that the thread is asked for, after the history
+    await said_and_given_up(harness, PRIVATE, "a root")
+    root = harness.api.socket.envelopes[-1].ts
+    reply = Address(channel="slack", chat_id=DM, thread_id=root)
+    await said_and_given_up(harness, reply, "a reply")  # so that the thread is asked for, after the history
     held = asyncio.Event()
-    replies = harness.api.faults.add(Fault(method="conversations.replies", hold=held))
+    replies = harness.api.faults.add(Fault(method="conversations.replies", hold=held, times=None))
     released.set()
     await harness.api.wait_for(lambda: harness.api.faults.hits(replies))
     await said_and_given_up(harness, PRIVATE, "newer")
