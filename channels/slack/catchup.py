@@ -1,7 +1,9 @@
 """After a gap: the messages of it, out of the conversations' histories, in order and before anything newer.
 
 A conversation is read as soon as something new comes in it, else in its turn; so nobody's newer message is handled
-before an older one. What was handled before is known by the inbox's unique key.
+before an older one. Where that takes long, the newer message is not acknowledged: it is read from the history behind
+the older ones, and Slack sends it again. Only a history that cannot be read for minutes lets newer messages go first;
+what is missing still follows. What was handled before is known by the inbox's unique key.
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ Take = Callable[[Json], Awaitable[None]]
 _log = get_logger(__name__)
 
 
+class OlderFirst(ChannelError):
+    """A message has to wait until older ones of its conversation are read."""
+
+    retryable = True
+
+
 class CatchUp:
     """Of one connection; `run` beside the receiver, `gate` before each new message."""
 
@@ -49,6 +57,10 @@ class CatchUp:
         self._pending: dict[str, None] = dict.fromkeys(positions.channels)
         self._done: set[str] = set()
         self._replies_of: dict[str, dict[str, dict[str, Json]]] = {}  # channel -> thread -> what was read of it
+        self._tried: set[str] = set()  # in this round of `run`
+        self._waited_for: dict[str, float] = {}  # channel -> since when newer messages wait, by the monotonic clock
+        self._late: dict[str, set[str]] = {}  # channel -> threads ("" = none) of what came while it was being read
+        self._is_slow = False  # nobody needs to wait at the gate until something was read again
         self._listed = False
         self._busy = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -58,25 +70,42 @@ class CatchUp:
 
     def again(self, channel: str) -> None:
         """A message of a conversation could not be taken: it has to be read again."""
-        self._done.discard(channel)
         self._replies_of.pop(channel, None)
-        self._pending[channel] = None
-        self._wake.set()
+        self._leave_to_reading(channel, "")
 
-    async def gate(self, channel: str) -> None:
-        """Let what a conversation missed come first, if that does not take too long.
+    async def gate(self, channel: str, thread: str = "") -> None:
+        """Let what a conversation missed come first; `thread` is the thread of the new message, if any.
 
         Raises:
+            OlderFirst: that takes long; the new message will be read from the history, behind them.
             StoreError: something of it could not be committed; nothing newer may be, then.
         """
-        if not self._is_pending(channel) or self._clock.monotonic_s() < self._not_before_s:
+        if not self._is_pending(channel):
             return
-        try:
-            async with asyncio.timeout(self._timing.gate_s):
-                await self._settle(channel)
-        except TimeoutError:
-            self._wait(self._timing.rescan_s)
-            _log.warning("missed messages take long to read, newer ones go first", chat=f"slack:{channel}")
+        if not self._is_slow and self._clock.monotonic_s() >= self._not_before_s:
+            try:
+                async with asyncio.timeout(self._timing.gate_s):
+                    await self._settle(channel)
+            except TimeoutError:
+                self._is_slow = True
+            if not self._is_pending(channel):
+                return
+        self._pending.setdefault(channel)
+        self._positions.hold(channel)
+        now_s = self._clock.monotonic_s()
+        if now_s - self._waited_for.setdefault(channel, now_s) >= self._timing.overtake_s:
+            _log.warning("missed messages cannot be read for long, newer ones go first", chat=f"slack:{channel}")
+            return
+        self._leave_to_reading(channel, thread)
+        raise OlderFirst("older messages are being read")
+
+    def _leave_to_reading(self, channel: str, thread: str) -> None:
+        """Have a message read that is not taken now, also when a page without it is on its way already."""
+        self._done.discard(channel)
+        self._pending[channel] = None
+        self._late.setdefault(channel, set()).add(thread)
+        self._replies_of.get(channel, {}).pop(thread, None)
+        self._wake.set()
 
     async def run(self) -> None:
         """Read all conversations that may have missed something, then wait for more of them."""
@@ -85,7 +114,9 @@ class CatchUp:
             self._wake.clear()
             if not self._listed:
                 await self._list()
-            for channel in list(self._pending):
+            self._tried.clear()
+            while (channel := self._next()) is not None:
+                self._tried.add(channel)
                 await self._rest()
                 try:
                     await self._settle(channel)
@@ -96,6 +127,11 @@ class CatchUp:
                 await self._wake.wait()
             elif self._not_before_s <= self._clock.monotonic_s():
                 await asyncio.sleep(self._timing.rescan_s)
+
+    def _next(self) -> str | None:
+        """Return the next conversation of this round, first those in which somebody waits."""
+        left = [channel for channel in self._pending if channel not in self._tried]
+        return min(left, key=lambda channel: self._waited_for.get(channel, float("inf")), default=None)
 
     def _is_pending(self, channel: str) -> bool:
         if channel in self._pending:
@@ -141,9 +177,10 @@ class CatchUp:
             self._pending.setdefault(channel)
             self._positions.hold(channel)
             try:
-                await self._read(channel)
+                await self._read_all(channel)
             except RateLimited as exc:
                 self._wait(exc.retry_after_s or 1.0)
+                self._tried.discard(channel)  # the others would be refused as well
                 return
             except (ChatGone, Refused) as exc:
                 _log.info("missed messages cannot be read", chat=f"slack:{channel}", error=str(exc))
@@ -153,10 +190,27 @@ class CatchUp:
                 return
             self._pending.pop(channel, None)
             self._replies_of.pop(channel, None)
+            self._late.pop(channel, None)
+            self._waited_for.pop(channel, None)
             self._done.add(channel)
             self._positions.release(channel)
 
-    async def _read(self, channel: str) -> None:
+    async def _read_all(self, channel: str) -> None:
+        """Read until nothing was left to the reading meanwhile."""
+        threads: set[str] = set()
+        while True:
+            threads |= self._late.pop(channel, set()) - {""}
+            try:
+                await self._read(channel, threads)
+            except BaseException:
+                self._late.setdefault(channel, set()).update(threads)  # for who reads next
+                raise
+            self._is_slow = False
+            if channel not in self._late:
+                return
+
+    async def _read(self, channel: str, late: set[str]) -> None:
+        """Read what was missed; `late` are threads in which something waits."""
         since_us = self._positions.since_us(channel)
         if since_us is None:
             return
@@ -170,7 +224,7 @@ class CatchUp:
         begun = [ts for ts, message in found.items() if message.get("reply_count")][:_NEW_THREADS]
         # What was read is kept when a call is refused for haste, else many threads would never be read to the end.
         read = self._replies_of.setdefault(channel, {})
-        for thread in dict.fromkeys([*self._threads.of(channel), *begun]):
+        for thread in dict.fromkeys([*self._threads.of(channel), *begun, *sorted(late)]):
             if thread not in read:
                 read[thread] = await self._replies(channel, thread, oldest)
             found |= read[thread]

@@ -79,7 +79,8 @@ class Errands:
 class Receiver:
     """Takes events, presses and commands for one installation.
 
-    `gate` is awaited before a conversation's new message is looked at, `failed` told of one that was not committed.
+    `gate` is awaited with conversation and thread before a new message is looked at, `failed` told of the conversation
+    of one that was not committed.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Receiver:
         self._learn = learn
         self._show_outcome = show_outcome
         self._check_place = check_place
-        self.gate: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self.gate: Callable[[str, str], Coroutine[Any, Any, None]] | None = None
         self.failed: Callable[[str], None] | None = None
         self.ended = ""  # what tells that the app is not wanted any more
 
@@ -152,7 +153,7 @@ class Receiver:
                 await self._edited(event)
             elif event.get("subtype") != "message_deleted":
                 if self.gate is not None and not is_own(event, self._reader.me):
-                    await self.gate(channel)
+                    await self.gate(channel, str(event.get("thread_ts") or ""))
                 await self.spoken(event)
         elif kind == "reaction_added":
             reaction = self._reader.reaction(event)

@@ -198,7 +198,7 @@ async def test_the_reader_has_no_keys_no_name_of_the_file_and_little_else(
         (pid,) = await begun(documents)
         async with asyncio.timeout(PATIENCE_S):
             while os.getpriority(os.PRIO_PROCESS, pid) != 10:  # it has limited itself
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)  # it needs the processor, too
         process = Path(f"/proc/{pid}")
         environment = (process / "environ").read_bytes().split(b"\0")
         assert {entry.partition(b"=")[0] for entry in environment} <= {b"LANG", b"PATH", b""}
