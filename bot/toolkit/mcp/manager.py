@@ -32,6 +32,9 @@ class Shelf(Protocol):
     def put(self, calls: ServerCalls, offer: Offer, section: McpSection) -> list[str]:
         """Show what a server offers; returns what is wrong with it."""
 
+    async def check(self, server: str) -> None:
+        """Find out, off the loop, which of its tools cannot be used after all."""
+
     def remove(self, server: str) -> None:
         """Show it no more."""
 
@@ -77,6 +80,7 @@ class McpManager:
         self._connections: dict[str, ServerConnection] = {}
         self._offers: dict[str, Offer] = {}
         self._saving: set[asyncio.Task[None]] = set()
+        self._checking: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         self._is_started = False
         self._is_closed = False
@@ -92,6 +96,8 @@ class McpManager:
     async def close(self) -> None:
         """Close all sessions side by side; bounded, idempotent."""
         self._is_closed = True
+        for task in self._checking:
+            task.cancel()
         connections = list(self._connections.values())
         await asyncio.gather(*(connection.close() for connection in connections))
         if self._saving:
@@ -172,6 +178,10 @@ class McpManager:
                 self.shelf.put(connection, offer, connection.section)
             except Exception:  # noqa: BLE001 - the boundary of one server: a strange offer must not end its task
                 _log.exception("tools of an mcp server cannot be shown", server=connection.name)
+                return
+            task = asyncio.create_task(self.shelf.check(connection.name), name=f"check tools of {connection.name}")
+            self._checking.add(task)
+            task.add_done_callback(self._checking.discard)
 
     # --- how they stand
 

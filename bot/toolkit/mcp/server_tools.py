@@ -63,6 +63,7 @@ class _ServersOwn(Tool):
 
     _plugin_discoverable = False
     _scopes = frozenset({"core", "subagent"})
+    compiles_late = True
 
     def __init__(self, name: str, parts: ServerParts, description: str, parameters: Json) -> None:
         self._name = name

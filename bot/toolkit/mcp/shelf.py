@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bot.config import McpSection
@@ -33,7 +33,10 @@ class _Stock:
 
 
 class ServerShelf:
-    """Registers servers' tools. The registry shows them to turns at once."""
+    """Registers servers' tools. The registry shows them to turns at once.
+
+    `disabled` are names that are left out, as the model would call them: `[tools] disabled`.
+    """
 
     def __init__(
         self,
@@ -41,8 +44,10 @@ class ServerShelf:
         *,
         view_of: Callable[[RequestContext], WorkspaceView],
         waiting: WaitingCalls | None = None,
+        disabled: Collection[str] = (),
     ) -> None:
         self._registry = registry
+        self._disabled = frozenset(disabled)
         self._waiting = waiting
         self._view_of = view_of
         self._stocks: dict[str, _Stock] = {}
@@ -58,6 +63,11 @@ class ServerShelf:
         self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries)
         self._follow(calls.name)
         return self.faults(calls.name)
+
+    async def check(self, server: str) -> None:
+        """Compile the schemas of a server's tools, off the loop; those that cannot be used become faults."""
+        for name in self.names_of(server):
+            await self._registry.check(name)
 
     def remove(self, server: str) -> None:
         """Take a server's tools away; without effect when it has none."""
@@ -91,7 +101,7 @@ class ServerShelf:
             if origin[0] == changed or names.get(origin) != name:
                 self._registry.unregister(name)
         for origin, name in sorted(names.items()):
-            if origin[0] == changed or self._names.get(origin) != name:
+            if name not in self._disabled and (origin[0] == changed or self._names.get(origin) != name):
                 self._registry.register(self._tool(origin, name))
         self._names = names
         _log.info("tools of an mcp server", server=changed, tools=len(self.names_of(changed)))
