@@ -225,3 +225,14 @@ def test_a_disabled_tool_of_a_server_is_left_out(registry: ToolRegistry, context
     shelf.put(Calls(), Offer(tools=(entry("a"), entry("b")), prompts=(entry("p"),)), SECTION)
     shelf.put(Calls("zoo"), Offer(tools=(entry("a"),)), SECTION)
     assert registry.tool_names == ["mcp_srv_b", "mcp_zoo_a"]
+
+
+def test_what_cannot_be_shown_is_a_fault_and_keeps_nothing_else_from_being_shown(
+    shelf: ServerShelf, registry: ToolRegistry
+) -> None:
+    strange: Any = (5,)
+    faults = shelf.put(Calls("bad"), Offer(tools=(entry("a"),), resources=strange), SECTION)
+    assert len(faults) == 1
+    assert "resources/read" in faults[0]
+    assert shelf.put(Calls("good"), Offer(tools=(entry("a"),)), SECTION) == []
+    assert registry.tool_names == ["mcp_bad_a", "mcp_good_a"]

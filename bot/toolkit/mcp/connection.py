@@ -36,7 +36,7 @@ _CHECK_S = 10.0
 _CANCEL_S = 0.5  # how long a cancelled call may take to tell the server
 
 T = TypeVar("T")
-OfferListener = Callable[["ServerConnection", Offer], None]
+OfferListener = Callable[["ServerConnection", Offer], Awaitable[None]]
 
 _log = get_logger(__name__)
 
@@ -154,6 +154,7 @@ class ServerConnection:
                 offer = await session.list_all()
                 limit.reschedule(None)
                 ready_at = monotonic()
+                await self._on_offer(self, offer)
                 self._ready(session, offer)
                 await self._serve(session)
                 problem = signals.why
@@ -179,7 +180,6 @@ class ServerConnection:
         self._retry_at = None
         self._set(ServerState.READY)
         _log.info("mcp server is ready", server=self.name, tools=len(offer.tools), protocol=offer.protocol_version)
-        self._on_offer(self, offer)
 
     async def _serve(self, session: Session) -> None:
         """Follow changes of the lists until the session is over or to be closed."""
@@ -207,7 +207,8 @@ class ServerConnection:
     async def _list_again(self, session: Session) -> None:
         try:
             async with asyncio.timeout(self.section.start_timeout_s):
-                self._on_offer(self, await session.list_all())
+                offer = await session.list_all()
+            await self._on_offer(self, offer)
         except TimeoutError:
             session.signals.end("its lists were not read in time (start_timeout_s)")
         except CallFailed as error:

@@ -15,6 +15,7 @@ import orjson
 
 from bot.config import McpSection
 from bot.log import get_logger
+from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, fault_in
 from bot.toolkit.mcp.offers import Offer
 
 _MAX_BYTES = 64 * 1024 * 1024
@@ -84,6 +85,10 @@ class OfferCache:
             (self._folder / f"{name}.json").unlink(missing_ok=True)
 
 
+def _lists(values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [values[name] for name in ("tools", "resources", "resource_templates", "prompts")]
+
+
 def _offer(stored: Any) -> Offer:
     values: dict[str, Any] = {}
     for item in fields(Offer):
@@ -91,7 +96,9 @@ def _offer(stored: Any) -> Offer:
         if not isinstance(value, str if item.name in _WORDS else list):
             raise TypeError(f"{item.name} has an unexpected form")
         values[item.name] = value if isinstance(value, str) else tuple(value)
-    entries = [entry for name in ("tools", "prompts") for entry in values[name]]
-    if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries):
-        raise TypeError("an entry has no name")
+    for kind, entries in zip((TOOLS, RESOURCES, TEMPLATES, PROMPTS), _lists(values), strict=True):
+        if any(fault_in(kind, entry) for entry in entries):
+            raise TypeError(f"an entry is no {kind.word}")
+    if not all(isinstance(fault, str) for fault in values["faults"]):
+        raise TypeError("a fault is no sentence")
     return Offer(**values)
