@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from bot.config import McpSection
@@ -32,4 +33,4 @@ async def test_a_flood_of_short_lines_lets_other_tasks_run_in_between(tmp_path: 
     finally:
         task.cancel()
         await child.end()
-    assert max(after - before for before, after in zip(turns, turns[1:], strict=False)) <= 200
+    assert max(after - before for before, after in pairwise(turns)) <= 200

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -68,7 +68,7 @@ class OfferCache:
         """Keep an offer; a disk that is full is no reason to do without the server."""
         temporary = self._folder / f".{name}.{uuid4().hex}"
         try:
-            data = orjson.dumps({"identity": identity(section), "offer": asdict(offer)})
+            data = orjson.dumps({"identity": identity(section), "offer": _plain(offer)})
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
@@ -83,6 +83,10 @@ class OfferCache:
         """Remove what is kept of a server."""
         with suppress(OSError):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+
+def _plain(offer: Offer) -> dict[str, Any]:
+    return {item.name: getattr(offer, item.name) for item in fields(offer)}  # `asdict` would copy every leaf
 
 
 def _lists(values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
