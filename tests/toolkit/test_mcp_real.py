@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -45,7 +45,7 @@ def section_of(server: Stdio | EverythingHttp, **more: Any) -> McpSection:
         return McpSection.model_validate(
             {"command": server.command, "args": server.args, "env": server.env, "start_timeout_s": PATIENCE_S, **more}
         )
-    transport = "sse" if server.mode == "sse" else "http"
+    transport: Literal["http", "sse"] = "sse" if server.mode == "sse" else "http"
     return McpSection(url=server.url, transport=transport, allow_private=True, start_timeout_s=PATIENCE_S, **more)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from bot.config import McpSection
 from bot.log import get_logger
+from bot.security.redaction import Redactor
 from bot.toolkit.mcp.asks import CallLimit, current_holder
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.server_calls import McpCallError, ProgressListener, ServerState
@@ -52,6 +53,8 @@ class ServerConnection:
     def __init__(self, spec: SessionSpec, *, on_offer: OfferListener) -> None:
         self._spec = spec
         self._on_offer = on_offer
+        known = (*spec.section.env.values(), *spec.section.headers.values())
+        self._redact = Redactor([secret.get_secret_value() for secret in known])  # servers say what they were given
         self._state = ServerState.STARTING
         self._problem = ""
         self._session: Session | None = None
@@ -95,6 +98,7 @@ class ServerConnection:
         return None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
 
     def _set(self, state: ServerState, problem: str = "") -> None:
+        problem = self._redact(problem)
         if problem != self._problem and problem:
             _log.warning("mcp server is not usable", server=self.name, state=state, problem=problem)
         self._state, self._problem = state, problem
@@ -365,12 +369,12 @@ class ServerConnection:
                     await self._news.wait()
 
     def _error(self, what: str, failure: CallFailed, *, may_repeat: bool) -> McpCallError:
-        whose = f"The MCP server {self.name}"
+        whose, why = f"The MCP server {self.name}", self._redact(str(failure))
         if failure.fate is Fate.REFUSED:
-            return McpCallError(f"{whose} refused the call of its {what}: {failure}.")
+            return McpCallError(f"{whose} refused the call of its {what}: {why}.")
         if failure.fate is Fate.UNSENT:
-            return McpCallError(f"{whose} was not reached with the call of its {what}: {failure}.")
-        text = f"{whose} did not answer the call of its {what}: {failure}."
+            return McpCallError(f"{whose} was not reached with the call of its {what}: {why}.")
+        text = f"{whose} did not answer the call of its {what}: {why}."
         if may_repeat:
             return McpCallError(text)
         return McpCallError(

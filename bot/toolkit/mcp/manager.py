@@ -137,7 +137,7 @@ class McpManager:
                 self._show(connection, offer, schemas[name])
             connection.start()
 
-    def _known(self, wanted: Mapping[str, McpSection]) -> tuple[dict[str, Offer], dict[str, dict[str, Json]]]:
+    def _known(self, wanted: Mapping[str, McpSection]) -> tuple[dict[str, Offer], dict[str, Mapping[str, Json]]]:
         """Return what servers offered last, and the schemas of that, by the servers' names. Blocks."""
         known = self._cache.load_all(wanted)
         return known, {name: provider_schemas(offer.tools) for name, offer in known.items()}
