@@ -205,6 +205,7 @@ async def test_a_server_that_dies_meanwhile_leaves_an_unknown_outcome(way: str, 
     async with desk(tmp_path, clerk, asking(SURE), way=way) as (engine, server):
         await engine.says("call book")
         asked = await question(engine)
+        await engine.until(lambda: "It waits for you." in engine.channel.texts("c1"))
         await (server.exit() if way.startswith("stdio") else server.go_down())  # type: ignore[union-attr]
         told = await outcome(clerk, engine)
         assert "ended: failed" in told
@@ -239,6 +240,7 @@ async def test_a_call_that_asked_is_not_made_again_when_its_server_is_lost(tmp_p
     async with desk(tmp_path, clerk, asking(SURE, only_reads=True), way="stdio-2025") as (engine, server):
         await engine.says("call book")
         await question(engine)
+        await engine.until(lambda: "It waits for you." in engine.channel.texts("c1"))
         await server.exit()  # type: ignore[union-attr]
         assert "ended: failed" in await outcome(clerk, engine)
         await ready(engine)

@@ -145,6 +145,7 @@ class LimitHolder:
 
     def __init__(self) -> None:
         self.limit: CallLimit | None = None
+        self.has_asked = False  # a person, who is not to be asked the same again
 
     @property
     def is_detached(self) -> bool:

@@ -387,7 +387,7 @@ class ServerConnection:
 def _has_asked() -> bool:
     """Whether a person was asked for the sake of the call that this task makes; they are not asked the same again."""
     holder = current_holder()
-    return holder is not None and holder.is_detached
+    return holder is not None and holder.has_asked
 
 
 async def _awaited(request: Awaitable[T]) -> T:

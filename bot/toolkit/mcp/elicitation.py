@@ -98,6 +98,7 @@ class Elicitor:
         async def on_asked(name: str) -> None:
             await self._calls.detach(call, _told(ask, name))
 
+        call.has_asked = True
         question = Question(owner=call, request=call.request, wording=wording, read=read, on_asked=on_asked)
         return await self._questions.ask(question, self._publish)
 
