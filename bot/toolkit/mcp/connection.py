@@ -16,6 +16,7 @@ from bot.log import get_logger
 from bot.security.redaction import Redactor
 from bot.toolkit.mcp.asks import CallLimit, current_holder
 from bot.toolkit.mcp.offers import Json, Offer
+from bot.toolkit.mcp.requests import CANCEL_S, Requests
 from bot.toolkit.mcp.server_calls import McpCallError, ProgressListener, ServerState
 from bot.toolkit.mcp.session import CallFailed, Fate, Opener, Session, SessionFailed, SessionSpec, Signals
 
@@ -34,7 +35,6 @@ CLOSE_S = 5.0
 _HURRIED_WAIT_S = 0.5
 _RELIST_PAUSE_S = 0.5
 _CHECK_S = 10.0
-_CANCEL_S = 0.5  # how long a cancelled call may take to tell the server
 
 T = TypeVar("T")
 OfferListener = Callable[["ServerConnection", Offer], Awaitable[None]]
@@ -68,7 +68,7 @@ class ServerConnection:
         self._retry_at: float | None = None
         self._suspect = asyncio.Event()  # a call got no answer
         self._places = asyncio.Semaphore(spec.section.max_concurrency)
-        self._left: set[asyncio.Task[Any]] = set()  # cancelled calls that still tell the server
+        self._requests = Requests()
 
     # --- how it stands
 
@@ -127,8 +127,7 @@ class ServerConnection:
         if not owner.done():
             owner.cancel()
             await asyncio.wait({owner}, timeout=grace_s)
-        for task in self._left:
-            task.cancel()
+        self._requests.close()
         self._state = ServerState.OFF
 
     async def _own(self) -> None:
@@ -206,7 +205,7 @@ class ServerConnection:
                             await _first_of(signals.over, self._closing, self._suspect)
         finally:
             watching.cancel()
-            await asyncio.wait({watching}, timeout=_CANCEL_S)
+            await asyncio.wait({watching}, timeout=CANCEL_S)
 
     async def _list_again(self, session: Session) -> None:
         try:
@@ -296,7 +295,7 @@ class ServerConnection:
         try:
             async with CallLimit(max(0.0, limit_s), self._places):
                 is_sent = True
-                return await self._apart(ask(session))
+                return await self._requests.run(ask(session))
         except TimeoutError:
             pass
         seconds = f"{self.section.timeout_s:g} s (timeout_s of [mcp.{self.name}])"
@@ -312,23 +311,6 @@ class ServerConnection:
             "cancelled; the server may have carried it out all the same.",
             outcome_unknown=True,
         )
-
-    async def _apart(self, request: Awaitable[T]) -> T:
-        """Await a request in a task of its own, so that ending it waits no longer than a moment for the server."""
-        task = asyncio.ensure_future(_awaited(request))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            self._left.add(task)
-            task.add_done_callback(self._forget)
-            await asyncio.wait({task}, timeout=_CANCEL_S)
-            raise
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody waits for it any more
 
     async def connected(self) -> Session:
         """Return the session, connecting within the limits if there is none.
@@ -388,10 +370,6 @@ def _has_asked() -> bool:
     """Whether a person was asked for the sake of the call that this task makes; they are not asked the same again."""
     holder = current_holder()
     return holder is not None and holder.has_asked
-
-
-async def _awaited(request: Awaitable[T]) -> T:
-    return await request
 
 
 def _in_this_context(listener: ProgressListener) -> ProgressListener:
