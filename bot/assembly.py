@@ -128,7 +128,10 @@ class Agent:
         self._loader.load(self.tool_context, registry)
         self._base.room.catalogue = ToolCatalogue(self._loader, registry)
         self._base.room.mcp.shelf = ServerShelf(
-            registry, view_of=self._base.room.files.view, waiting=self._base.room.asks.calls
+            registry,
+            view_of=self._base.room.files.view,
+            waiting=self._base.room.asks.calls,
+            disabled=self._base.config.tools.main.disabled,
         )
         return registry
 

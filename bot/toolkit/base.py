@@ -136,6 +136,12 @@ class Tool(ABC):
     timeout_s: float = DEFAULT_TIMEOUT_S
     """How long one call may take unless the configuration says otherwise."""
 
+    compiles_late: bool = False
+    """Whether the schema is compiled off the event loop after registration, or else by the first call.
+
+    For tools that come by the hundred; what does not compile is set aside when that is found.
+    """
+
     unavailable: str = ""
     """Why no call can work in this installation (no sandbox, no key); empty: the tool is usable.
 

@@ -10,7 +10,7 @@ import asyncio
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -42,7 +42,7 @@ class _Entry:
     """One registered tool and what was learned about it at registration."""
 
     tool: Tool
-    compiled: CompiledSchema
+    compiled: CompiledSchema | None  # None: not yet, see `Tool.compiles_late`
     definition: dict[str, Any]
     definition_json: bytes
     own_checks: bool  # the class has its own cast_params or validate_params
@@ -135,17 +135,14 @@ class ToolRegistry:
         self.unregister(name)
         try:
             _require_sound(tool)
-            compiled = tool.compiled()
-            if not compiled.allows_object():
-                raise SchemaError("its root allows no object")  # noqa: TRY301 - one exit for all reasons
+            compiled = None if tool.compiles_late else _usable_schema(tool)
             definition = tool.to_schema()
             definition_json = orjson.dumps(definition)
             definition = orjson.loads(definition_json)
         except BaseException as exc:  # a plugin's properties, a server's schema
             if not _is_failure(exc):
                 raise
-            self.set_aside[name] = _why_set_aside(exc)
-            _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
+            self._set_aside(name, exc)
             return
         cls = type(tool)
         own_checks = cls.cast_params is not Tool.cast_params or cls.validate_params is not Tool.validate_params
@@ -156,6 +153,30 @@ class ToolRegistry:
             definition_json=definition_json,
             own_checks=own_checks,
         )
+
+    async def check(self, name: str) -> None:
+        """Compile the schema of a tool that `compiles_late`, off the loop; set the tool aside if that fails."""
+        entry = self._entries.get(name)
+        if entry is None or entry.compiled is not None:
+            return
+        failure: BaseException | None = None
+        try:
+            compiled = await asyncio.to_thread(_usable_schema, entry.tool)
+        except BaseException as exc:  # a server's schema
+            if not _is_failure(exc):
+                raise
+            failure = exc
+        if self._entries.get(name) is not entry:  # replaced meanwhile
+            return
+        if failure is not None:
+            self._set_aside(name, failure)
+        else:
+            self._entries[name] = replace(entry, compiled=compiled)
+
+    def _set_aside(self, name: str, exc: BaseException) -> None:
+        self.unregister(name)
+        self.set_aside[name] = _why_set_aside(exc)
+        _log.warning("tool set aside", tool=name, reason=self.set_aside[name])
 
     def unregister(self, name: str) -> None:
         """Remove the tool; without effect when there is none."""
@@ -244,18 +265,23 @@ class ToolRegistry:
             )
 
     def _check(self, entry: _Entry, name: str, params: Any, *, truncated: bool) -> Prepared:
+        try:
+            compiled = entry.compiled or _usable_schema(entry.tool)
+        except SchemaError as exc:
+            self._set_aside(name, exc)
+            return None, params, self._not_found(name, self)
         if type(params) is dict and not (len(params) == 1 and "arguments" in params):
             value = params
         else:
             try:
-                value = coerce(params, entry.compiled.declares, truncated=truncated)
+                value = coerce(params, compiled.declares, truncated=truncated)
             except ArgumentsError as exc:
                 return entry.tool, params, f"Error: Tool '{name}' parameters {exc}"
         if entry.own_checks:
             value = entry.tool.cast_params(value)
             problems = entry.tool.validate_params(value)
         else:
-            value, problems = entry.compiled.prepare(value)
+            value, problems = compiled.prepare(value)
         if problems:
             return entry.tool, value, f"Error: Invalid parameters for tool '{name}': {'; '.join(problems)}"
         return entry.tool, value, None
@@ -341,6 +367,14 @@ def _require_sound(tool: Tool) -> None:
         flaw = f"its properties cannot be read: {failure_text(exc)}"
     if flaw:
         raise _UnsoundError(flaw)
+
+
+def _usable_schema(tool: Tool) -> CompiledSchema:
+    """Return a tool's schema, compiled. Raises `SchemaError`, and whatever a plugin raises."""
+    compiled = tool.compiled()
+    if not compiled.allows_object():
+        raise SchemaError("its root allows no object")
+    return compiled
 
 
 def _why_set_aside(exc: BaseException) -> str:

@@ -38,7 +38,10 @@ class Link:
     def __init__(self, section: McpSection, workspace: Path, **more: Any) -> None:
         self.offers: list[Offer] = []
         spec = SessionSpec(name="shop", section=section, workspace=workspace, resolver=SystemResolver(), **more)
-        self.connection = ServerConnection(spec, on_offer=lambda _connection, offer: self.offers.append(offer))
+        self.connection = ServerConnection(spec, on_offer=self._take)
+
+    async def _take(self, _connection: ServerConnection, offer: Offer) -> None:
+        self.offers.append(offer)
 
     @property
     def tools(self) -> list[str]:

@@ -330,6 +330,18 @@ async def test_a_program_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
         assert link.connection.problem == "the program ended with exit code 3; it said: no licence found"
 
 
+async def test_a_program_that_tells_its_secret_is_quoted_without_it(tmp_path: Path) -> None:
+    section = McpSection.model_validate(
+        {"command": "sh", "args": ["-c", 'echo "bad key $KEY" >&2; exit 3'], "env": {"KEY": "hush-hush-9"}}
+    )
+    async with linked(section, tmp_path) as link:
+        await link.until(lambda: "exit code 3" in link.connection.problem)
+        assert "bad key [redacted]" in link.connection.problem
+        with pytest.raises(McpCallError) as failed:
+            await link.echo("x")
+    assert "hush" not in str(failed.value)
+
+
 async def test_lines_that_are_no_messages_are_passed_over(tmp_path: Path) -> None:
     script = mcp_scripts.workshop()
     script.process = ProcessFaults(stdout_at_start=["starting…", "{broken", "[]", "12"], stdout_per_request="log line")

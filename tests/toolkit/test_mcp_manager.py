@@ -84,7 +84,12 @@ async def test_kept_tools_of_another_server_or_in_a_broken_file_are_not_shown(tm
     assert cache.load("b", section) is None
     text = (tmp_path / "a.json").read_text()
     assert "hush" not in text
-    for broken in ("", "{", "[]", text.replace('"tools":[', '"tools":[1,'), json.dumps({"identity": "x"})):
+    stored = json.loads(text)
+    strange = [
+        json.dumps({**stored, "offer": {**stored["offer"], key: [1]}})
+        for key in ("tools", "resources", "resource_templates", "prompts", "faults")
+    ]
+    for broken in ("", "{", "[]", *strange, json.dumps({"identity": "x"})):
         (tmp_path / "a.json").write_text(broken)
         assert cache.load("a", section) is None
 

@@ -76,6 +76,16 @@ def test_structured_content_is_shown_once() -> None:
     assert inside(result(twice)) == '{"unit": "C", "temp": 3}'
     alone = {"content": [{"type": "text", "text": "cold"}], "structuredContent": structured}
     assert inside(result(alone)) == 'cold\n{\n  "temp": 3,\n  "unit": "C"\n}'
+    wrapped = {"content": [{"type": "text", "text": "cold"}], "structuredContent": {"result": "cold"}}
+    assert inside(result(wrapped)) == "cold"
+
+
+def test_structured_content_that_is_large_in_odd_ways_does_not_lose_the_result() -> None:
+    assert inside(result({"structuredContent": {"n": 2**70}})) == f'{{"n": {2**70}}}'
+    deep: dict[str, Any] = {}
+    for _ in range(400):
+        deep = {"in": deep}
+    assert inside(result({"structuredContent": deep})).startswith('{"in": {"in": ')
 
 
 def test_a_picture_becomes_a_block_that_models_can_look_at() -> None:

@@ -201,3 +201,38 @@ def test_a_servers_words_cannot_pass_for_ours_nor_grow_without_end(shelf: Server
     assert tool is not None
     assert tool.description.startswith("(Runtime Context")
     assert len(tool.description) == 1_024
+
+
+async def test_a_tool_whose_schema_cannot_be_used_is_found_after_it_was_shown(
+    shelf: ServerShelf, registry: ToolRegistry
+) -> None:
+    """Hundreds of tools are shown at once; compiling their schemas comes later, by a check or by the first call."""
+    no_object = {"type": "object", "allOf": [{"type": "string"}]}
+    calls = Calls()
+    shelf.put(calls, Offer(tools=(entry("a", inputSchema=no_object), entry("b", inputSchema=no_object))), SECTION)
+    assert "set aside" in await registry.execute("mcp_srv_b", {})
+    assert registry.tool_names == ["mcp_srv_a"]
+    await shelf.check("srv")
+    assert registry.tool_names == []
+    assert len(shelf.faults("srv")) == 2
+    assert all("allows no object" in fault for fault in shelf.faults("srv"))
+    assert calls.made == []
+
+
+def test_a_disabled_tool_of_a_server_is_left_out(registry: ToolRegistry, context: ToolContext) -> None:
+    """`[tools] disabled` takes the names that the model would call."""
+    shelf = ServerShelf(registry, view_of=context.room.files.view, disabled=["mcp_srv_a", "mcp_srv_prompts_get"])
+    shelf.put(Calls(), Offer(tools=(entry("a"), entry("b")), prompts=(entry("p"),)), SECTION)
+    shelf.put(Calls("zoo"), Offer(tools=(entry("a"),)), SECTION)
+    assert registry.tool_names == ["mcp_srv_b", "mcp_zoo_a"]
+
+
+def test_what_cannot_be_shown_is_a_fault_and_keeps_nothing_else_from_being_shown(
+    shelf: ServerShelf, registry: ToolRegistry
+) -> None:
+    strange: Any = (5,)
+    faults = shelf.put(Calls("bad"), Offer(tools=(entry("a"),), resources=strange), SECTION)
+    assert len(faults) == 1
+    assert "resources/read" in faults[0]
+    assert shelf.put(Calls("good"), Offer(tools=(entry("a"),)), SECTION) == []
+    assert registry.tool_names == ["mcp_bad_a", "mcp_good_a"]

@@ -23,6 +23,7 @@ GENTLE_S = 1.0
 """How long a server may take to end by itself once its input is closed, and again after SIGTERM."""
 
 _CHUNK_BYTES = 64 * 1024
+_LINES_AT_ONCE = 100
 _POLL_S = 0.02
 _LAST_LINES, _LINE_CHARS = 5, 300
 
@@ -131,9 +132,11 @@ class ServerChild:
         size = 0
         while chunk := await output.read(_CHUNK_BYTES):
             *whole, rest = chunk.split(b"\n")
-            for line in whole:
+            for number, line in enumerate(whole, 1):
                 yield b"".join([*parts, line])
                 parts, size = [], 0
+                if number % _LINES_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # thousands of short lines must not hold up everybody else
             parts.append(rest)
             size += len(rest)
             if size > Limits.MESSAGE_BYTES:

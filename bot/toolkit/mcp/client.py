@@ -1,7 +1,7 @@
 """The narrow door to the SDK: opens sessions, and speaks plain JSON and our own errors to everybody else.
 
-The only module that imports the SDK, with `streams` and `network_door`, which it alone imports. Importing it takes
-more than a second: `connection` does so in a thread, once a server is configured.
+The only module that imports the SDK, with `streams`, `sdk_callbacks` and `network_door`, which it alone imports.
+Importing it takes more than a second: `connection` does so in a thread, once a server is configured.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from bot import __version__
 from bot.errors import DutifulError
 from bot.log import get_logger
 from bot.security.untrusted import on_one_line
-from bot.toolkit.mcp.asks import AskRefused, ElicitAction, ElicitAsk, ElicitMode, SampleAsk
+from bot.toolkit.mcp.asks import ElicitAction, ElicitAsk, ElicitMode
 from bot.toolkit.mcp.child import ServerChild
 from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind, Listing, entries_of
 from bot.toolkit.mcp.network_door import CONNECT_S, NetworkDoor
 from bot.toolkit.mcp.offers import Json, Offer
+from bot.toolkit.mcp.sdk_callbacks import as_json, asking_people, asking_the_model
 from bot.toolkit.mcp.server_calls import ProgressListener
 from bot.toolkit.mcp.session import (
     CallFailed,
@@ -132,58 +133,10 @@ def _client(spec: SessionSpec, signals: Signals, transport: Any) -> Client:
         list_roots_callback=roots,
         message_handler=heard,
         logging_callback=logged,
-        elicitation_callback=_asking_people(spec),
-        sampling_callback=_asking_the_model(spec),
+        elicitation_callback=asking_people(spec),
+        sampling_callback=asking_the_model(spec),
         cache=None,
     )
-
-
-def _asking_people(spec: SessionSpec) -> Any:
-    """Return the SDK's callback for elicitation; None, which announces nothing, without anybody to ask."""
-    elicit = spec.elicit
-    if elicit is None:
-        return None
-
-    async def ask(params: Json) -> BaseModel:
-        is_visit = params.get("mode") == ElicitMode.URL
-        question = ElicitAsk(
-            server=spec.name,
-            message=str(params.get("message", "")),
-            mode=ElicitMode.URL if is_visit else ElicitMode.FORM,
-            schema={} if is_visit else params.get("requestedSchema", {}),
-            url=str(params.get("url", "")),
-        )
-        reply = await elicit(question)
-        content = {} if reply.content is None else {"content": dict(reply.content)}
-        return types.ElicitResult.model_validate({"action": reply.action.value, **content}, by_name=False)
-
-    return _guarded(spec.name, ask)
-
-
-def _asking_the_model(spec: SessionSpec) -> Any:
-    """Return the SDK's callback for sampling; None without a model to ask."""
-    sample = spec.sample
-    if sample is None:
-        return None
-
-    async def ask(params: Json) -> BaseModel:
-        reply = await sample(SampleAsk(server=spec.name, params=params))
-        return types.CreateMessageResult.model_validate(reply, by_name=False)
-
-    return _guarded(spec.name, ask)
-
-
-def _guarded(server: str, ask: Callable[[Json], Awaitable[BaseModel]]) -> Any:
-    async def answer(context: ClientRequestContext, params: BaseModel) -> BaseModel:  # noqa: ARG001
-        try:
-            return await ask(_plain(params))
-        except AskRefused as refusal:
-            return types.ErrorData(code=types.INVALID_REQUEST, message=str(refusal))
-        except Exception:  # noqa: BLE001 - a fault of ours must not take the session down
-            _log.exception("question of an mcp server failed", server=server)
-            return types.ErrorData(code=types.INTERNAL_ERROR, message="The question could not be answered")
-
-    return answer
 
 
 class _VisitsWanted(CallFailed):
@@ -273,11 +226,11 @@ class McpSession:
             return self._client.call_tool(tool, dict(arguments), progress_callback=heard if on_progress else None)
 
         try:
-            return _plain(await self._answer(send()))
+            return as_json(await self._answer(send()))
         except _VisitsWanted as wanted:
             await self._visit(wanted)
         try:  # it was refused before it did anything, until now
-            return _plain(await self._answer(send()))
+            return as_json(await self._answer(send()))
         except _VisitsWanted:
             raise CallFailed("it wants the person to visit a page once more", Fate.REFUSED) from None
 
@@ -297,11 +250,11 @@ class McpSession:
 
     async def read_resource(self, uri: str) -> Json:
         """See `Session.read_resource`."""
-        return _plain(await self._answer(self._client.read_resource(uri)))
+        return as_json(await self._answer(self._client.read_resource(uri)))
 
     async def get_prompt(self, prompt: str, arguments: Mapping[str, str]) -> Json:
         """See `Session.get_prompt`."""
-        return _plain(await self._answer(self._client.get_prompt(prompt, dict(arguments))))
+        return as_json(await self._answer(self._client.get_prompt(prompt, dict(arguments))))
 
     async def check(self) -> None:
         """See `Session.check`."""
@@ -375,10 +328,6 @@ def _left_out(kind: Kind, raw: list[Any], page: Any) -> dict[str, str]:
     kept = {tool.name for tool in page.tools}
     names = [entry["name"] for entry in raw if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)]
     return {name: "its x-mcp-header cannot be sent" for name in names if name not in kept}
-
-
-def _plain(value: BaseModel) -> dict[str, Any]:
-    return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from bot.config import McpSection
 from bot.log import get_logger
+from bot.security.redaction import Redactor
 from bot.toolkit.mcp.asks import CallLimit, current_holder
 from bot.toolkit.mcp.offers import Json, Offer
+from bot.toolkit.mcp.requests import CANCEL_S, Requests
 from bot.toolkit.mcp.server_calls import McpCallError, ProgressListener, ServerState
 from bot.toolkit.mcp.session import CallFailed, Fate, Opener, Session, SessionFailed, SessionSpec, Signals
 
@@ -33,10 +35,9 @@ CLOSE_S = 5.0
 _HURRIED_WAIT_S = 0.5
 _RELIST_PAUSE_S = 0.5
 _CHECK_S = 10.0
-_CANCEL_S = 0.5  # how long a cancelled call may take to tell the server
 
 T = TypeVar("T")
-OfferListener = Callable[["ServerConnection", Offer], None]
+OfferListener = Callable[["ServerConnection", Offer], Awaitable[None]]
 
 _log = get_logger(__name__)
 
@@ -52,6 +53,8 @@ class ServerConnection:
     def __init__(self, spec: SessionSpec, *, on_offer: OfferListener) -> None:
         self._spec = spec
         self._on_offer = on_offer
+        known = (*spec.section.env.values(), *spec.section.headers.values())
+        self._redact = Redactor([secret.get_secret_value() for secret in known])  # servers say what they were given
         self._state = ServerState.STARTING
         self._problem = ""
         self._session: Session | None = None
@@ -65,7 +68,7 @@ class ServerConnection:
         self._retry_at: float | None = None
         self._suspect = asyncio.Event()  # a call got no answer
         self._places = asyncio.Semaphore(spec.section.max_concurrency)
-        self._left: set[asyncio.Task[Any]] = set()  # cancelled calls that still tell the server
+        self._requests = Requests()
 
     # --- how it stands
 
@@ -95,6 +98,7 @@ class ServerConnection:
         return None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
 
     def _set(self, state: ServerState, problem: str = "") -> None:
+        problem = self._redact(problem)
         if problem != self._problem and problem:
             _log.warning("mcp server is not usable", server=self.name, state=state, problem=problem)
         self._state, self._problem = state, problem
@@ -123,8 +127,7 @@ class ServerConnection:
         if not owner.done():
             owner.cancel()
             await asyncio.wait({owner}, timeout=grace_s)
-        for task in self._left:
-            task.cancel()
+        self._requests.close()
         self._state = ServerState.OFF
 
     async def _own(self) -> None:
@@ -154,6 +157,7 @@ class ServerConnection:
                 offer = await session.list_all()
                 limit.reschedule(None)
                 ready_at = monotonic()
+                await self._on_offer(self, offer)
                 self._ready(session, offer)
                 await self._serve(session)
                 problem = signals.why
@@ -179,7 +183,6 @@ class ServerConnection:
         self._retry_at = None
         self._set(ServerState.READY)
         _log.info("mcp server is ready", server=self.name, tools=len(offer.tools), protocol=offer.protocol_version)
-        self._on_offer(self, offer)
 
     async def _serve(self, session: Session) -> None:
         """Follow changes of the lists until the session is over or to be closed."""
@@ -202,12 +205,13 @@ class ServerConnection:
                             await _first_of(signals.over, self._closing, self._suspect)
         finally:
             watching.cancel()
-            await asyncio.wait({watching}, timeout=_CANCEL_S)
+            await asyncio.wait({watching}, timeout=CANCEL_S)
 
     async def _list_again(self, session: Session) -> None:
         try:
             async with asyncio.timeout(self.section.start_timeout_s):
-                self._on_offer(self, await session.list_all())
+                offer = await session.list_all()
+            await self._on_offer(self, offer)
         except TimeoutError:
             session.signals.end("its lists were not read in time (start_timeout_s)")
         except CallFailed as error:
@@ -291,7 +295,7 @@ class ServerConnection:
         try:
             async with CallLimit(max(0.0, limit_s), self._places):
                 is_sent = True
-                return await self._apart(ask(session))
+                return await self._requests.run(ask(session))
         except TimeoutError:
             pass
         seconds = f"{self.section.timeout_s:g} s (timeout_s of [mcp.{self.name}])"
@@ -307,23 +311,6 @@ class ServerConnection:
             "cancelled; the server may have carried it out all the same.",
             outcome_unknown=True,
         )
-
-    async def _apart(self, request: Awaitable[T]) -> T:
-        """Await a request in a task of its own, so that ending it waits no longer than a moment for the server."""
-        task = asyncio.ensure_future(_awaited(request))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            self._left.add(task)
-            task.add_done_callback(self._forget)
-            await asyncio.wait({task}, timeout=_CANCEL_S)
-            raise
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody waits for it any more
 
     async def connected(self) -> Session:
         """Return the session, connecting within the limits if there is none.
@@ -364,12 +351,12 @@ class ServerConnection:
                     await self._news.wait()
 
     def _error(self, what: str, failure: CallFailed, *, may_repeat: bool) -> McpCallError:
-        whose = f"The MCP server {self.name}"
+        whose, why = f"The MCP server {self.name}", self._redact(str(failure))
         if failure.fate is Fate.REFUSED:
-            return McpCallError(f"{whose} refused the call of its {what}: {failure}.")
+            return McpCallError(f"{whose} refused the call of its {what}: {why}.")
         if failure.fate is Fate.UNSENT:
-            return McpCallError(f"{whose} was not reached with the call of its {what}: {failure}.")
-        text = f"{whose} did not answer the call of its {what}: {failure}."
+            return McpCallError(f"{whose} was not reached with the call of its {what}: {why}.")
+        text = f"{whose} did not answer the call of its {what}: {why}."
         if may_repeat:
             return McpCallError(text)
         return McpCallError(
@@ -383,10 +370,6 @@ def _has_asked() -> bool:
     """Whether a person was asked for the sake of the call that this task makes; they are not asked the same again."""
     holder = current_holder()
     return holder is not None and holder.has_asked
-
-
-async def _awaited(request: Awaitable[T]) -> T:
-    return await request
 
 
 def _in_this_context(listener: ProgressListener) -> ProgressListener:

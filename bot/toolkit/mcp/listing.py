@@ -49,7 +49,7 @@ def for_sdk(kind: Kind, result: Json) -> dict[str, Any]:
     cursor = result.get("nextCursor")
     if isinstance(cursor, str):
         page["nextCursor"] = cursor
-    page[kind.key] = [_bare(entry) for entry in raw if kind is TOOLS and not _fault_in(kind, entry)]
+    page[kind.key] = [_bare(entry) for entry in raw if kind is TOOLS and not fault_in(kind, entry)]
     page["_meta"] = {RAW: raw}
     return page
 
@@ -75,7 +75,7 @@ class Listing:
         for entry in raw:
             if self.is_full:
                 return
-            fault = _fault_in(self.kind, entry)
+            fault = fault_in(self.kind, entry)
             name = _name_of(self.kind, entry)
             if not fault and left_out and name in left_out:
                 fault = left_out[name]
@@ -106,7 +106,7 @@ class Listing:
         self.faults.append(f"the list of {self.kind.word}s is cut: {why}")
 
 
-def _fault_in(kind: Kind, entry: Any) -> str:
+def fault_in(kind: Kind, entry: Any) -> str:
     """Return what makes an entry unusable, '' for nothing."""
     if not isinstance(entry, Mapping):
         return "it is no object"

@@ -15,7 +15,8 @@ from bot.security.untrusted import neutralise, on_one_line
 from bot.toolkit.mcp.asks import Elicit, OAuthOf, Sample
 from bot.toolkit.mcp.connection import CLOSE_S, ServerConnection
 from bot.toolkit.mcp.offer_cache import OfferCache
-from bot.toolkit.mcp.offers import Offer
+from bot.toolkit.mcp.offers import Json, Offer
+from bot.toolkit.mcp.provider_schema import provider_schemas
 from bot.toolkit.mcp.server_calls import ServerCalls, ServerState, ServerStatus
 from bot.toolkit.mcp.session import SessionSpec
 from bot.web.resolver import Resolver, SystemResolver
@@ -29,8 +30,13 @@ _log = get_logger(__name__)
 class Shelf(Protocol):
     """Where a server's tools are shown: `ServerShelf`."""
 
-    def put(self, calls: ServerCalls, offer: Offer, section: McpSection) -> list[str]:
-        """Show what a server offers; returns what is wrong with it."""
+    def put(
+        self, calls: ServerCalls, offer: Offer, section: McpSection, schemas: Mapping[str, Json] | None = None
+    ) -> list[str]:
+        """Show what a server offers; returns what is wrong with it. `schemas`: the offer's `provider_schemas`."""
+
+    async def check(self, server: str) -> None:
+        """Find out, off the loop, which of its tools cannot be used after all."""
 
     def remove(self, server: str) -> None:
         """Show it no more."""
@@ -77,6 +83,7 @@ class McpManager:
         self._connections: dict[str, ServerConnection] = {}
         self._offers: dict[str, Offer] = {}
         self._saving: set[asyncio.Task[None]] = set()
+        self._checking: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
         self._is_started = False
         self._is_closed = False
@@ -92,6 +99,8 @@ class McpManager:
     async def close(self) -> None:
         """Close all sessions side by side; bounded, idempotent."""
         self._is_closed = True
+        for task in self._checking:
+            task.cancel()
         connections = list(self._connections.values())
         await asyncio.gather(*(connection.close() for connection in connections))
         if self._saving:
@@ -119,14 +128,19 @@ class McpManager:
         wanted = {name: section for name, section in sections.items() if section.enabled}
         if not wanted:
             return
-        known = await asyncio.to_thread(self._cache.load_all, wanted)
+        known, schemas = await asyncio.to_thread(self._known, wanted)
         if self._is_closed:
             return
         for name, section in wanted.items():
             connection = self._connections[name] = ServerConnection(self._spec(name, section), on_offer=self._take)
             if (offer := known.get(name)) is not None:
-                self._show(connection, offer)
+                self._show(connection, offer, schemas[name])
             connection.start()
+
+    def _known(self, wanted: Mapping[str, McpSection]) -> tuple[dict[str, Offer], dict[str, Mapping[str, Json]]]:
+        """Return what servers offered last, and the schemas of that, by the servers' names. Blocks."""
+        known = self._cache.load_all(wanted)
+        return known, {name: provider_schemas(offer.tools) for name, offer in known.items()}
 
     async def _drop(self, name: str) -> None:
         connection = self._connections.pop(name, None)
@@ -153,25 +167,30 @@ class McpManager:
 
     # --- offers
 
-    def _take(self, connection: ServerConnection, offer: Offer) -> None:
+    async def _take(self, connection: ServerConnection, offer: Offer) -> None:
         """Show what a server offers now, and keep it for the next start."""
+        schemas = await asyncio.to_thread(provider_schemas, offer.tools)
         if self._connections.get(connection.name) is not connection:  # replaced meanwhile
             return
         is_new = self._offers.get(connection.name) != offer
-        self._show(connection, offer)
+        self._show(connection, offer, schemas)
         if is_new:
             save = asyncio.to_thread(self._cache.save, connection.name, connection.section, offer)
             task = asyncio.create_task(save, name=f"keep tools of {connection.name}")
             self._saving.add(task)
             task.add_done_callback(self._saving.discard)
 
-    def _show(self, connection: ServerConnection, offer: Offer) -> None:
+    def _show(self, connection: ServerConnection, offer: Offer, schemas: Mapping[str, Json]) -> None:
         self._offers[connection.name] = offer
         if self.shelf is not None:
             try:
-                self.shelf.put(connection, offer, connection.section)
+                self.shelf.put(connection, offer, connection.section, schemas)
             except Exception:  # noqa: BLE001 - the boundary of one server: a strange offer must not end its task
                 _log.exception("tools of an mcp server cannot be shown", server=connection.name)
+                return
+            task = asyncio.create_task(self.shelf.check(connection.name), name=f"check tools of {connection.name}")
+            self._checking.add(task)
+            task.add_done_callback(self._checking.discard)
 
     # --- how they stand
 

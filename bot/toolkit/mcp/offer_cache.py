@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ import orjson
 
 from bot.config import McpSection
 from bot.log import get_logger
+from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, fault_in
 from bot.toolkit.mcp.offers import Offer
 
 _MAX_BYTES = 64 * 1024 * 1024
@@ -67,7 +68,7 @@ class OfferCache:
         """Keep an offer; a disk that is full is no reason to do without the server."""
         temporary = self._folder / f".{name}.{uuid4().hex}"
         try:
-            data = orjson.dumps({"identity": identity(section), "offer": asdict(offer)})
+            data = orjson.dumps({"identity": identity(section), "offer": _plain(offer)})
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
@@ -84,6 +85,14 @@ class OfferCache:
             (self._folder / f"{name}.json").unlink(missing_ok=True)
 
 
+def _plain(offer: Offer) -> dict[str, Any]:
+    return {item.name: getattr(offer, item.name) for item in fields(offer)}  # `asdict` would copy every leaf
+
+
+def _lists(values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [values[name] for name in ("tools", "resources", "resource_templates", "prompts")]
+
+
 def _offer(stored: Any) -> Offer:
     values: dict[str, Any] = {}
     for item in fields(Offer):
@@ -91,7 +100,9 @@ def _offer(stored: Any) -> Offer:
         if not isinstance(value, str if item.name in _WORDS else list):
             raise TypeError(f"{item.name} has an unexpected form")
         values[item.name] = value if isinstance(value, str) else tuple(value)
-    entries = [entry for name in ("tools", "prompts") for entry in values[name]]
-    if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries):
-        raise TypeError("an entry has no name")
+    for kind, entries in zip((TOOLS, RESOURCES, TEMPLATES, PROMPTS), _lists(values), strict=True):
+        if any(fault_in(kind, entry) for entry in entries):
+            raise TypeError(f"an entry is no {kind.word}")
+    if not all(isinstance(fault, str) for fault in values["faults"]):
+        raise TypeError("a fault is no sentence")
     return Offer(**values)

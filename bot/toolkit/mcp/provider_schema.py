@@ -68,6 +68,11 @@ def for_providers(schema: Any) -> Json:
     return root
 
 
+def provider_schemas(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the schemas of listed tools in this form, by name. For many tools it takes long: call it in a thread."""
+    return {str(tool["name"]): for_providers(tool.get("inputSchema")) for tool in tools}
+
+
 class _Maker:
     """The rewriting of one schema."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import mimetypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ def call_result(answer: Json, *, source: str, keep: Keep) -> ToolResult:
         gathered.add(part)
     structured = answer.get("structuredContent")
     if structured is not None and not _is_said(structured, gathered.texts):
-        gathered.texts.append(orjson.dumps(structured, option=orjson.OPT_INDENT_2).decode())
+        gathered.texts.append(_as_json(structured))
     is_error = answer.get("isError") is True
     empty = "The tool failed without saying why." if is_error else "Done; the tool returned nothing."
     return gathered.result(source, is_error=is_error, empty=empty)
@@ -157,7 +158,13 @@ def prompt_result(answer: Json, *, source: str, keep: Keep) -> ToolResult:
 
 
 def _is_said(structured: Any, texts: list[str]) -> bool:
-    """Say whether a text already is the structured content, as the protocol asks servers to repeat it."""
+    """Say whether a text already is the structured content, as the protocol asks servers to repeat it.
+
+    Libraries wrap the one text of a tool without a structure of its own: `{"result": "the text"}`.
+    """
+    only = next(iter(structured.values())) if isinstance(structured, Mapping) and len(structured) == 1 else None
+    if isinstance(only, str) and only in texts:
+        return True
     for text in texts:
         try:
             if orjson.loads(text) == structured:
@@ -165,6 +172,17 @@ def _is_said(structured: Any, texts: list[str]) -> bool:
         except orjson.JSONDecodeError:
             continue
     return False
+
+
+def _as_json(structured: Any) -> str:
+    try:
+        return orjson.dumps(structured, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:  # integers beyond 64 bits, or hundreds of levels: the call was made, its result must be told
+        pass
+    try:
+        return json.dumps(structured)
+    except RecursionError:
+        return "[structured content that is nested too deeply was left out]"
 
 
 def _text(value: Any) -> str:

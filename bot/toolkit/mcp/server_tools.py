@@ -63,12 +63,14 @@ class _ServersOwn(Tool):
 
     _plugin_discoverable = False
     _scopes = frozenset({"core", "subagent"})
+    compiles_late = True
 
     def __init__(self, name: str, parts: ServerParts, description: str, parameters: Json) -> None:
         self._name = name
         self._parts = parts
         self._description = neutralise(description)[:DESCRIPTION_CHARS]
         self._parameters = dict(parameters)
+        self._shown: Json | None = None  # the parameters in the providers' form
         self.timeout_s = parts.time_limit_s
 
     @property
@@ -92,13 +94,18 @@ class _ServersOwn(Tool):
             return super().compiled()
         except SchemaError as exc:
             _log.warning("schema of an mcp tool cannot be used as it is", tool=self._name, reason=str(exc))
-        self._parameters = for_providers(self._parameters)
+        self._parameters = dict(self._for_providers())
         return super().compiled()
 
     def to_schema(self) -> dict[str, Any]:
         """See `Tool.to_schema`; the schema in the form that providers take."""
-        function = {"name": self.name, "description": self.description, "parameters": for_providers(self._parameters)}
+        function = {"name": self.name, "description": self.description, "parameters": self._for_providers()}
         return {"type": "function", "function": function}
+
+    def _for_providers(self) -> Json:
+        if self._shown is None:
+            self._shown = for_providers(self._parameters)
+        return self._shown
 
     def _away(self, error: McpCallError) -> ToolResult:
         calls = self._parts.calls
@@ -110,12 +117,14 @@ class _ServersOwn(Tool):
 class ServerTool(_ServersOwn):
     """One tool of a server. Risk and replay follow its annotations, whose defaults are the cautious ones."""
 
-    def __init__(self, name: str, parts: ServerParts, entry: Json) -> None:
+    def __init__(self, name: str, parts: ServerParts, entry: Json, shown: Json | None = None) -> None:
+        """`shown`: the input schema in the providers' form, where it is made already."""
         self._tool = str(entry["name"])
         words = [entry.get("description"), entry.get("title")]
         description = next((word for word in words if isinstance(word, str) and word.strip()), self._tool)
         schema = entry.get("inputSchema")
         super().__init__(name, parts, description, schema if isinstance(schema, Mapping) else {})
+        self._shown = shown
         hints = entry.get("annotations")
         hints = hints if isinstance(hints, Mapping) else {}
         self._only_reads = hints.get("readOnlyHint") is True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bot.config import McpSection
@@ -30,10 +30,14 @@ class _Stock:
     parts: ServerParts
     offer: Offer
     entries: Mapping[str, Json]  # its enabled tools by their own names; {} for resources and prompts
+    schemas: Mapping[str, Json]  # in the providers' form, by the same names, as far as they are made already
 
 
 class ServerShelf:
-    """Registers servers' tools. The registry shows them to turns at once."""
+    """Registers servers' tools. The registry shows them to turns at once.
+
+    `disabled` are names that are left out, as the model would call them: `[tools] disabled`.
+    """
 
     def __init__(
         self,
@@ -41,23 +45,36 @@ class ServerShelf:
         *,
         view_of: Callable[[RequestContext], WorkspaceView],
         waiting: WaitingCalls | None = None,
+        disabled: Collection[str] = (),
     ) -> None:
         self._registry = registry
+        self._disabled = frozenset(disabled)
         self._waiting = waiting
         self._view_of = view_of
         self._stocks: dict[str, _Stock] = {}
         self._names: dict[Origin, str] = {}
+        self._not_shown: dict[Origin, str] = {}  # why a tool could not be made
 
-    def put(self, calls: ServerCalls, offer: Offer, section: McpSection) -> list[str]:
-        """Show what a server offers, in place of what it offered before; returns what is wrong with it."""
+    def put(
+        self, calls: ServerCalls, offer: Offer, section: McpSection, schemas: Mapping[str, Json] | None = None
+    ) -> list[str]:
+        """Show what a server offers, in place of what it offered before; returns what is wrong with it.
+
+        `schemas` are the offer's `provider_schemas`; without them they are made here, which takes long for many tools.
+        """
         before = self._stocks.get(calls.name)
         parts = ServerParts(calls=calls, section=section, view_of=self._view_of, waiting=self._waiting)
         if before is not None and before.offer == offer and before.parts == parts:
             return self.faults(calls.name)
         entries = {name: entry for name, entry in _entries(offer).items() if _is_enabled(name, section)}
-        self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries)
+        self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries, schemas=schemas or {})
         self._follow(calls.name)
         return self.faults(calls.name)
+
+    async def check(self, server: str) -> None:
+        """Compile the schemas of a server's tools, off the loop; those that cannot be used become faults."""
+        for name in self.names_of(server):
+            await self._registry.check(name)
 
     def remove(self, server: str) -> None:
         """Take a server's tools away; without effect when it has none."""
@@ -74,9 +91,10 @@ class ServerShelf:
         if stock is None:
             return []
         found = list(stock.offer.faults)
-        for (owner, tool), name in self._names.items():
-            if owner == server and name in self._registry.set_aside:
-                found.append(f"tool {tool}: {self._registry.set_aside[name]}")
+        for origin, name in self._names.items():
+            if origin[0] == server:
+                why = self._not_shown.get(origin) or self._registry.set_aside.get(name)
+                found += [f"tool {origin[1]}: {why}"] if why else []
         offered = _entries(stock.offer)
         wanted = stock.parts.section.enabled_tools or ()
         found += [
@@ -91,10 +109,21 @@ class ServerShelf:
             if origin[0] == changed or names.get(origin) != name:
                 self._registry.unregister(name)
         for origin, name in sorted(names.items()):
-            if origin[0] == changed or self._names.get(origin) != name:
-                self._registry.register(self._tool(origin, name))
+            if name not in self._disabled and (origin[0] == changed or self._names.get(origin) != name):
+                self._register(origin, name)
         self._names = names
+        self._not_shown = {origin: why for origin, why in self._not_shown.items() if origin in names}
         _log.info("tools of an mcp server", server=changed, tools=len(self.names_of(changed)))
+
+    def _register(self, origin: Origin, name: str) -> None:
+        self._not_shown.pop(origin, None)
+        try:
+            tool = self._tool(origin, name)
+        except Exception as error:  # noqa: BLE001 - the boundary of one tool: what a server wrote must not hide others
+            self._not_shown[origin] = f"it cannot be shown ({type(error).__name__})"
+            _log.exception("tool of an mcp server cannot be shown", server=origin[0], tool=origin[1])
+        else:
+            self._registry.register(tool)
 
     def _tool(self, origin: Origin, name: str) -> Tool:
         server, tool = origin
@@ -103,7 +132,7 @@ class ServerShelf:
             return ResourceTool(name, stock.parts, stock.offer)
         if tool == GETS_PROMPTS:
             return PromptTool(name, stock.parts, stock.offer)
-        return ServerTool(name, stock.parts, stock.entries[tool])
+        return ServerTool(name, stock.parts, stock.entries[tool], stock.schemas.get(tool))
 
 
 def _entries(offer: Offer) -> dict[str, Json]:
