@@ -69,6 +69,8 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
             self._signals.end(f"{request.url.host} cannot be reached: {error}")
             raise
         if response.is_error:
+            if response.status_code == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers:
+                await response.aread()  # for `_is_session_gone`
             self._note_refusal(request, response)
             if mark is not None:
                 mark.status = response.status_code
@@ -138,6 +140,8 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _is_session_gone(request: httpx2.Request, response: httpx2.Response) -> bool:
+    if response.status_code == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers:
+        return b"session" in response.content.lower()  # what many servers say in place of the protocol's 404
     if response.status_code != HTTPStatus.NOT_FOUND:
         return False
     is_message = request.method == "POST" and "session" in (request.url.query or b"").decode().lower()  # of old SSE
