@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from bot.clock import Clock
-from bot.errors import ChannelError, RateLimited, SendUncertain
+from bot.errors import ChannelError, ChatGone, RateLimited, SendUncertain
 from bot.interfaces import Draft
 from bot.log import get_logger
 from bot.messages import Address, OutboundKind
@@ -65,8 +65,11 @@ class Drafts:
         """See `Channel.drop_draft`."""
         try:
             await self._api.call("chat.delete", {"channel": address.chat_id, "ts": draft_id})
-        except ChannelError as exc:
+        except ChatGone as exc:  # where nobody can be written to, there is nothing more to do about it
             _log.info("draft not taken away", chat=address.key, error=str(exc))
+        except Refused as exc:
+            if exc.code != "message_not_found":
+                raise
 
     def _take_turn(self, draft: Draft) -> None:
         """Keep the channel's rate over all its drafts; one draft's own pace is its turn's affair.

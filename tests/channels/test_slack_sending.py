@@ -365,6 +365,15 @@ async def test_a_draft_can_be_taken_away_and_a_blank_one_is_not_shown(harness: S
     assert harness.shown(PRIVATE) == []
 
 
+async def test_a_draft_that_cannot_be_taken_away_now_is_an_error_and_asked_for_again(harness: SlackHarness) -> None:
+    draft_id = await harness.channel.show_draft(Draft(address=PRIVATE, text="It", key="k"))
+    harness.api.faults.add(too_many_requests("chat.delete", 3))
+    with pytest.raises(RateLimited):
+        await harness.channel.drop_draft(PRIVATE, draft_id)
+    await harness.channel.drop_draft(PRIVATE, draft_id)
+    assert harness.shown(PRIVATE) == []
+
+
 # --- marks
 
 
