@@ -189,10 +189,12 @@ class Drafting:
 
     def _draft(self, text: str) -> Draft:
         turn = self._turn
+        may_exist = turn.attempt > 1 and not self._draft_id
         return Draft(
             address=turn.address,
             text=text,
             draft_id=self._draft_id,
             reply_to=turn.messages[0].message.reply_to,
             key=f"turn-{turn.id}-{turn.messages[0].message.message_id}",  # numbers begin anew with a new store
+            maybe_since_us=turn.messages[0].received_us if may_exist else 0,
         )

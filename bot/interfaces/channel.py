@@ -115,7 +115,8 @@ class Draft:
     """The unfinished text of a turn, to be shown as one message that is edited as it grows.
 
     `draft_id` is the platform's id of that message, empty for the first time. `key` is the same for all drafts of
-    a turn and of no other: where a platform can tell a repeated send by such a mark, it shall.
+    a turn and of no other: where a platform can tell a repeated send by such a mark, it shall. `maybe_since_us` is
+    when a process that died may have begun to show it, 0 where none can have.
     """
 
     address: Address
@@ -123,6 +124,7 @@ class Draft:
     draft_id: str = ""
     reply_to: str = ""
     key: str = ""
+    maybe_since_us: int = 0
 
 
 class SendProgress(Protocol):

@@ -57,6 +57,7 @@ class SlackChannel(SupervisedChannel):
         "tables only as fixed-width text, so keep them narrow; keep answers short."
     )
     draft_interval_s: ClassVar[float | None] = 1.2
+    finds_drafts: ClassVar[bool] = True  # by the mark in their metadata
 
     def __init__(self, context: ChannelContext, section: SlackConfig, timing: Timing) -> None:
         super().__init__(context.clock, retry_base_s=timing.retry_base_s, retry_cap_s=timing.retry_cap_s)

@@ -54,6 +54,8 @@ class Drafts:
             return draft.draft_id
         self._take_turn(draft)
         draft_id = draft.draft_id
+        if not draft_id and draft.maybe_since_us:
+            self._in_doubt.setdefault(draft.key, draft.maybe_since_us)
         if not draft_id and draft.key in self._in_doubt:
             draft_id = await self._look(me, draft)
         if not draft_id:

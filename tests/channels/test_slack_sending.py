@@ -374,6 +374,18 @@ async def test_a_draft_that_cannot_be_taken_away_now_is_an_error_and_asked_for_a
     assert harness.shown(PRIVATE) == []
 
 
+async def test_the_draft_of_a_process_that_died_is_taken_over(harness: SlackHarness) -> None:
+    began_us = harness.clock.now_us()
+    left = await harness.channel.show_draft(Draft(address=PRIVATE, text="It", key="k"))
+    for text in ("Another turn's", ""):  # each time a channel that knows nothing of what was before
+        await harness.channel.close()
+        harness.replace_channel(harness.build())
+        await harness.channel.show_draft(Draft(address=PRIVATE, text=text, key="other"))
+    resumed = Draft(address=PRIVATE, text="It is", key="k", maybe_since_us=began_us)
+    assert await harness.channel.show_draft(resumed) == left
+    assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is", "Another turn's"]
+
+
 # --- marks
 
 
