@@ -11,10 +11,11 @@ import re
 import stat
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from bot.errors import SendRejected
 from bot.messages import Address, Attachment
-from bot.security.workspace import folder_name
+from bot.security.workspace import PathMissing, PathRefused, WorkspaceView, folder_name
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -59,29 +60,34 @@ def read_outbound(file: Attachment, *, limit_bytes: int) -> bytes:
     """
     shown = file.name or os.path.basename(file.path)  # noqa: PTH119  # only the name may be told
     try:
-        with open(os.open(file.path, _READ), "rb") as opened:  # noqa: PTH123  # a pipe must not be waited for
+        with _opened(file) as opened:
             info = os.fstat(opened.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise SendRejected(f"{shown} is no ordinary file")
-            if file.root and not _is_in(file.root, file.path, info):
-                raise SendRejected(f"{shown} is not in the chat's folder any more")
             size = info.st_size  # sizes first: the file may not fit into memory
             if size > limit_bytes:
                 raise SendRejected(f"{shown} has {size / 1e6:.0f} MB, a bot may send up to {limit_bytes / 1e6:.0f}")
             if size == 0:
                 raise SendRejected(f"{shown} is empty; the platform takes no empty files")
             return opened.read(size)
+    except PathMissing as exc:
+        raise SendRejected(f"{shown} cannot be read: it is not there any more") from exc
+    except PathRefused as exc:
+        raise SendRejected(f"{shown} cannot be sent: {exc}") from exc
     except OSError as exc:
         raise SendRejected(f"{shown} cannot be read: {exc.strerror}") from exc
 
 
-def _is_in(root: str, path: str, opened: os.stat_result) -> bool:
-    """Say whether what was opened by `path` is in `root`, wherever links lead by now.
+def _opened(file: Attachment) -> BinaryIO:
+    """Open a file; one with a root is walked to from there, so that nothing outside of it is ever opened.
 
     The roots themselves are out of the tools' reach; that of a chat that has moved is a link to the new one.
     """
-    real = os.path.realpath(path)
-    return os.path.samestat(os.lstat(real), opened) and Path(real).is_relative_to(os.path.realpath(root))
+    if not file.root:
+        return open(os.open(file.path, _READ), "rb")  # noqa: PTH123  # a pipe must not be waited for
+    inside = os.path.relpath(file.path, file.root)
+    root = Path(os.path.realpath(file.root))
+    return WorkspaceView(root=root, shared=root, alone=True).open_read(inside)
 
 
 def too_big(size_bytes: int | None, *, limit_bytes: int) -> str:
