@@ -83,12 +83,13 @@ class Question:
     on_asked: Callable[[str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Open:
-    """A question that waits."""
+    """A question that waits. Once it is `void` no answer counts, though its server may not know yet."""
 
     question: Question
     answer: asyncio.Future[Answer]
+    void: End | None = None
 
 
 class Questions:
@@ -127,13 +128,21 @@ class Questions:
         except TimeoutError:
             answer = Answer(end=End.EXPIRED)
         finally:
+            void = self._open.pop(name).void
             if future.done() and not future.cancelled():  # also when what ended it cancels us, too
                 answer = future.result()
-            del self._open[name]
+            elif void is not None:
+                answer = Answer(end=void)
             self._ends[name] = answer.end
             if len(self._ends) > _KEPT_ENDS:
                 self._ends.popitem(last=False)
         return answer
+
+    def make_void(self, owner: object, end: End) -> None:
+        """Let no answer to the questions of an owner count any more; they still have to be withdrawn."""
+        for waiting in self._open.values():
+            if waiting.question.owner is owner and waiting.void is None:
+                waiting.void = end
 
     def withdraw(self, owner: object, end: End) -> None:
         """End the questions of an owner without an answer."""
@@ -147,7 +156,8 @@ class Questions:
 
     def only_one(self, request: RequestContext) -> str:
         """Return the id of the one open question that this person may answer here; "" when there is none or more."""
-        found = [name for name, item in self._open.items() if _may_answer(item.question.request, request)]
+        waiting = [(name, item.question) for name, item in self._open.items() if item.void is None]
+        found = [name for name, question in waiting if _may_answer(question.request, request)]
         return found[0] if len(found) == 1 else ""
 
     def answer(self, name: str, text: str, request: RequestContext) -> End:
@@ -162,6 +172,8 @@ class Questions:
             return End.ALREADY if end is End.ANSWERED else end
         if not _may_answer(waiting.question.request, request):
             return End.FORBIDDEN
+        if waiting.void is not None:
+            return waiting.void
         if text.strip() == DECLINE:
             answer = Answer(end=End.DECLINED)
         else:

@@ -140,7 +140,8 @@ class WaitingCalls:
         try:
             result = await make()
         except asyncio.CancelledError:
-            self._questions.withdraw(call, End.LOST)
+            # Only now: a server that hears "cancel" to its question before it hears that the call is over may go on.
+            self._questions.withdraw(call, End.STOPPED if call.stopped else End.LOST)
             if call.is_detached and call.stopped:
                 await asyncio.shield(self._forget(call))  # who stopped it knows
             call.outcome.cancel()
@@ -178,7 +179,7 @@ class WaitingCalls:
         for call in self._in_flight:
             if call.is_detached and not call.stopped and call.request.address == address and call.task is not None:
                 call.stopped = True
-                self._questions.withdraw(call, End.STOPPED)
+                self._questions.make_void(call, End.STOPPED)
                 call.task.cancel()
                 stopped += 1
         return stopped
