@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[TelegramHarness]:
         yield started
 
 
-async def show(harness: TelegramHarness, text: str, draft_id: str = "", **fields: str) -> str:
+async def show(harness: TelegramHarness, text: str, draft_id: str = "", **fields: Any) -> str:
     return await harness.channel.show_draft(Draft(address=PRIVATE, text=text, draft_id=draft_id, **fields))
 
 
