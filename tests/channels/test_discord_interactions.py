@@ -347,7 +347,8 @@ async def test_a_press_that_cannot_be_stored_can_be_made_again(live: MenuHarness
 async def test_interactions_do_not_wait_for_each_other(live: MenuHarness) -> None:
     held = asyncio.Event()
     live.api.faults.add(Fault(route=Route.CALLBACK, hold=held))
-    live.api.slash(DM, "help")
+    first = live.api.slash(DM, "help")
     second = live.api.slash(CHANNEL, "remind")
     await answered(live, second)
+    assert first.answer is None
     held.set()

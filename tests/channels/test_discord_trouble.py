@@ -115,6 +115,8 @@ async def test_a_draft_in_a_thread_that_is_gone_needs_no_removal(live: DiscordHa
     draft_id = await live.channel.show_draft(replace(DRAFT, address=IN_THREAD))
     live.api.delete_channel(THREAD)
     await live.channel.drop_draft(IN_THREAD, draft_id)
+    (asked,) = live.api.calls(Route.DELETE_MESSAGE)
+    assert not asked.ok  # it was refused, and nobody need ask again
 
 
 async def test_a_limit_for_the_whole_bot_met_while_opening_a_thread_stays_one(live: DiscordHarness) -> None:
