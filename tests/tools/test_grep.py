@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,16 @@ async def desk(tmp_path: Path) -> AsyncIterator[ToolDesk]:
         yield ToolDesk(ctx)
 
 
+@pytest.fixture(params=["all processors", "one processor"])
+def processors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let this thread, and whatever it starts, run on all processors or on one only: ripgrep goes by their number."""
+    before = os.sched_getaffinity(0)
+    if request.param == "one processor":
+        os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
 async def grep(desk: ToolDesk, pattern: str = "needle", **params: object) -> ToolResult:
     return await desk.call(ME, "grep", pattern=pattern, **params)
 
@@ -60,6 +70,7 @@ async def test_the_files_that_match_come_in_path_order_with_their_number(desk: T
     assert await grep(desk, path="./a//b/../z.txt") == "a/z.txt\n(1 file)"
 
 
+@pytest.mark.usefixtures("processors")
 async def test_lines_have_numbers_and_what_stands_around_them(desk: ToolDesk) -> None:
     put(desk, "a.txt", content="1\n2\nneedle 3\n4\n5\n6\n7\nneedle 8\nneedle 9\n")
     put(desk, "b.txt", content="a needle")
