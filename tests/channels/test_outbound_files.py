@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from bot.errors import SendRejected
 from bot.messages import Attachment
 from channels.files import read_outbound
+from tests.support.swapping import Swapping, folder_and_file_for_links
 
 SECRET = b"the bot's token"
 
@@ -60,27 +60,23 @@ def test_a_link_put_in_the_place_of_a_file_or_folder_sends_nothing_else(chat: Pa
 
 
 def test_swapping_while_it_is_read_sends_nothing_else(chat: Path) -> None:
-    file, over = attachment(chat), threading.Event()
-    (chat / "link").symlink_to(chat.parents[1] / "secret")
+    file = attachment(chat)
 
-    def swap() -> None:
-        while not over.is_set():
-            for first, second in (("out", "aside"), ("link", "out"), ("out", "link"), ("aside", "out")):
-                (chat / first).rename(chat / second)
+    def outcome() -> str:
+        try:
+            assert read(file) == b"harmless words\n"
+        except SendRejected:
+            return "refused"
+        return "done"
 
-    thread = threading.Thread(target=swap)
-    thread.start()
-    seen = set()
-    try:
-        for _ in range(2_000):
-            try:
-                seen.add(read(file))
-            except SendRejected:
-                continue
-    finally:
-        over.set()
-        thread.join()
-    assert seen <= {b"picture"}
+    cycle = folder_and_file_for_links(chat / "out", Path(file.path), outside=chat.parents[1] / "secret")
+    with Swapping(cycle).running() as swapping:
+        with swapping.held("honest"):
+            assert outcome() == "done"
+        swapping.storm(outcome, cycles=1_000)
+        for state in ("file", "folder"):
+            with swapping.held(state):
+                assert outcome() == "refused"
 
 
 def test_a_pipe_in_the_place_of_a_file_holds_nothing_up(chat: Path) -> None:

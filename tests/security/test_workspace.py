@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.security.workspace import EntryKind, PathMissing, PathRefused, WorkspaceView, folder_name
+from tests.support.swapping import Swapping, folder_and_file_for_links
 
 SECRET = "TOP SECRET"
 
@@ -188,37 +188,28 @@ def test_a_folder_is_listed_by_name_with_kind_and_size_up_to_the_limit(view: Wor
     )
 
 
-def test_swapping_a_folder_for_a_link_while_it_is_read_shows_nothing(view: WorkspaceView, workspace: Path) -> None:
-    inside, trap, spare = view.root / "box", view.root / "trap", view.root / "spare"
-    inside.mkdir()
-    (inside / "secret").write_text("harmless")
-    trap.symlink_to(workspace.parent / "outside")
-    stop = threading.Event()
-    swaps = 0
+def test_swapping_a_folder_or_the_file_for_a_link_while_it_is_read_shows_nothing(
+    view: WorkspaceView, workspace: Path
+) -> None:
+    (view.root / "box").mkdir()
 
-    def swap() -> None:
-        nonlocal swaps
-        while not stop.is_set():
-            inside.rename(spare)
-            trap.rename(inside)
-            inside.rename(trap)
-            spare.rename(inside)
-            swaps += 1
+    def outcome() -> str:
+        try:
+            shown = read(view, "box/secret")
+            view.scandir("box", limit=9)
+        except PathRefused:
+            return "refused"
+        assert shown == "harmless words\n"
+        return "done"
 
-    thread = threading.Thread(target=swap, name="swap")
-    thread.start()
-    seen: set[str] = set()
-    try:
-        while swaps < 300 or not {"harmless", "refused"} <= seen:
-            try:
-                seen.add(read(view, "box/secret"))
-                view.scandir("box", limit=9)
-            except PathRefused:
-                seen.add("refused")
-    finally:
-        stop.set()
-        thread.join()
-    assert seen == {"harmless", "refused"}
+    cycle = folder_and_file_for_links(view.root / "box", view.root / "box/secret", outside=workspace.parent / "outside")
+    with Swapping(cycle).running() as swapping:
+        swapping.storm(outcome)
+        with swapping.held("honest"):
+            assert outcome() == "done"
+        for state in ("file", "folder"):
+            with swapping.held(state):
+                assert outcome() == "refused"
 
 
 def test_no_descriptor_is_left_open(view: WorkspaceView) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import resource
 import socket
@@ -27,8 +26,10 @@ from bot.security.workspace import (
     WriteFailed,
     WrongKind,
 )
+from tests.support.swapping import Swapping, folder_and_file_for_links
 
 SECRET = b"TOP SECRET"
+HARMLESS = b"harmless words\n"
 LIMIT = 1 << 20
 
 
@@ -423,78 +424,52 @@ def test_c080_no_link_lets_a_byte_out_or_in(  # noqa: PLR0917 - fixtures and cas
 
 
 def test_swapping_a_folder_or_the_file_for_a_link_lets_no_byte_out_or_in(view: WorkspaceView, outside: Path) -> None:
-    """Both kinds of swap run beside all acts until each act has both succeeded and been refused."""
-    box, trap, spare = view.root / "box", view.root / "trap", view.root / "spare"
-    box.mkdir()
-    trap.symlink_to(outside)
-    bait, numbers = view.root / "bait", itertools.count()
-    stop = threading.Event()
-    swaps = 0
-
-    def take(source: Path) -> None:
-        """Name it box; a folder that an act has just made there goes aside."""
-        while source.exists():
-            try:
-                source.rename(box)
-            except OSError:
-                box.rename(view.root / f"aside-{next(numbers)}")
-
-    def swap() -> None:
-        nonlocal swaps
-        while not stop.is_set():
-            box.rename(spare)
-            take(trap)
-            box.rename(trap)
-            take(spare)
-            bait.symlink_to(outside / "secret")
-            bait.rename(box / "secret")  # a file for a link, and back
-            bait.write_bytes(b"harmless")
-            bait.rename(box / "secret")
-            swaps += 1
+    """Both kinds of swap run beside all acts; held still, each act succeeds or is refused."""
+    (view.root / "box").mkdir()
 
     def replace() -> None:
         with view.slot("box/secret") as slot:
-            slot.replace(b"harmless")
+            slot.replace(HARMLESS)
 
     def replace_below() -> None:
-        put(view, "box/deep/er/secret", b"harmless")
+        put(view, "box/deep/er/secret", HARMLESS)
 
     def expecting() -> None:
         with view.slot("box/secret") as slot:
             data, seen = slot.read(limit_bytes=LIMIT)
-            assert data == b"harmless"
+            assert data == HARMLESS
             slot.replace(data, expected=seen)
 
     def create() -> None:
         with view.slot("box/new") as slot:
-            slot.create(b"harmless")
+            slot.create(HARMLESS)
             slot.unlink()
 
     def move() -> None:
         with view.slot("box/secret") as slot, view.slot("box/moved") as target:
             slot.move_to(target)
             with target.open_read() as file:
-                assert file.read() == b"harmless"
+                assert file.read() == HARMLESS
             target.unlink()
 
+    def outcome(act: Callable[[], None]) -> str:
+        try:
+            act()
+        except PathRefused:
+            return "refused"
+        return "done"
+
     acts = [replace, replace_below, expecting, create, move]
-    outcomes: dict[str, set[str]] = {act.__name__: set() for act in acts}
-    thread = threading.Thread(target=swap, name="swap")
-    thread.start()
-    try:
-        for _ in range(5_000):
-            for act in acts:
-                try:
-                    act()
-                    outcomes[act.__name__].add("done")
-                except PathRefused:
-                    outcomes[act.__name__].add("refused")
-            if swaps > 300 and all(outcome == {"done", "refused"} for outcome in outcomes.values()):
-                break
-    finally:
-        stop.set()
-        thread.join()
-    assert outcomes == {act.__name__: {"done", "refused"} for act in acts}
+    cycle = folder_and_file_for_links(view.root / "box", view.root / "box/secret", outside=outside)
+    with Swapping(cycle).running() as swapping:
+        swapping.storm(lambda: [outcome(act) for act in acts])
+        for act in acts:
+            with swapping.held("honest"):
+                for left in ("new", "moved"):  # by an act that was refused half-way in the storm
+                    (view.root / "box" / left).unlink(missing_ok=True)
+                assert (act, outcome(act)) == (act, "done")
+            with swapping.held("folder"):
+                assert (act, outcome(act)) == (act, "refused")
     assert (outside / "secret").read_bytes() == SECRET
     assert names(outside) == ["secret"]
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import socket
-import threading
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from bot.messages import Replay, Risk
 from bot.toolkit.base import ToolResult
 from bot.toolkit.results import ADVICE
 from tests.support.contexts import ToolDesk, request_context, tool_context
+from tests.support.swapping import Swapping, folder_and_file_for_links
 
 SECRET = "TOP SECRET"
 ME = request_context("1")
@@ -238,40 +236,27 @@ async def test_what_is_no_ordinary_file_is_not_edited(desk: ToolDesk) -> None:
 
 
 async def test_a_file_swapped_for_a_link_meanwhile_is_neither_shown_nor_changed(desk: ToolDesk, tmp_path: Path) -> None:
-    root = desk.root(ME)
-    box, spare, bait, numbers = root / "box", root / "spare", root / "bait", itertools.count()
-    box.mkdir()
+    put(desk, "box/a.txt", b"")
     (tmp_path / "a.txt").write_text(SECRET)
-    stop = threading.Event()
-
-    def swap() -> None:
-        while not stop.is_set():
-            bait.symlink_to(tmp_path / "secret")
-            bait.rename(box / "a.txt")
-            box.rename(spare)
-            with suppress(FileExistsError):
-                box.symlink_to(tmp_path)
-            box.rename(root / f"aside-{next(numbers)}")
-            spare.rename(box)
-            bait.write_text("harmless words\n")
-            bait.rename(box / "a.txt")
-
-    thread = threading.Thread(target=swap, name="swap")
-    outcomes: set[str] = set()
     before = names(tmp_path)
-    try:
-        thread.start()
-        for number in range(3_000):
-            result = await edit(desk, "box/a.txt", "harmless" if number % 2 else "TOP SECRE", f"changed {number}")
-            assert "SECRET" not in result
-            outcomes.add("refused" if result.is_refused else "error" if result.is_error else "done")
-            if number > 200 and outcomes == {"refused", "error", "done"}:
-                break
-    finally:
-        stop.set()
-        thread.join()
-    assert outcomes == {"refused", "error", "done"}
-    assert (tmp_path / "secret").read_text() == (tmp_path / "a.txt").read_text() == SECRET
+
+    async def outcome(old_text: str) -> str:
+        result = await edit(desk, "box/a.txt", old_text, "changed")
+        assert "SECRET" not in result
+        return "refused" if result.is_refused else "error" if result.is_error else "done"
+
+    box = desk.root(ME) / "box"
+    with Swapping(folder_and_file_for_links(box, box / "a.txt", outside=tmp_path)).running() as swapping:
+        while swapping.count < 300:
+            await outcome("harmless")
+            await outcome("TOP SECRE")
+        for old_text, honestly in (("harmless", "done"), ("TOP SECRE", "error")):
+            with swapping.held("honest"):
+                assert await outcome(old_text) == honestly
+            for state in ("file", "folder"):
+                with swapping.held(state):
+                    assert await outcome(old_text) == "refused"
+    assert (tmp_path / "a.txt").read_text() == SECRET
     assert names(tmp_path) == before
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
-import threading
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from bot.messages import Replay, Risk, Role
 from bot.toolkit.base import ToolResult
 from bot.toolkit.results import ADVICE
 from tests.support.contexts import ToolDesk, request_context, tool_context
+from tests.support.swapping import Swapping, folder_and_file_for_links
 
 SECRET = "TOP SECRET"
 ME = request_context("1")
@@ -225,47 +223,33 @@ async def test_a_huge_old_file_is_replaced_without_being_read(desk: ToolDesk) ->
 
 
 async def test_files_swapped_for_links_meanwhile_let_no_byte_out(desk: ToolDesk, tmp_path: Path) -> None:
-    root = desk.root(ME)
-    box, spare, bait, numbers = root / "box", root / "spare", root / "bait", itertools.count()
-    box.mkdir()
-    stop = threading.Event()
-
-    def swap() -> None:
-        while not stop.is_set():
-            bait.symlink_to(tmp_path / "secret")
-            bait.rename(box / "a.txt")
-            box.rename(spare)
-            with suppress(FileExistsError):  # the tool has just made the folder that was missing
-                box.symlink_to(tmp_path)
-            box.rename(root / f"aside-{next(numbers)}")
-            while spare.exists():
-                try:
-                    spare.rename(box)
-                except OSError:
-                    box.rename(root / f"aside-{next(numbers)}")
-            bait.write_text("harmless")
-            bait.rename(box / "a.txt")
-
-    thread = threading.Thread(target=swap, name="swap")
-    seen: set[str] = set()
+    own = desk.root(ME) / "own"
+    own.mkdir()
+    (desk.root(ME) / "box").mkdir()
+    (tmp_path / "a.txt").write_text(SECRET)
     before = names(tmp_path)
-    try:
-        thread.start()
-        for number in range(2_000):
-            result = await desk.call(ME, "read_file", path="box/a.txt", force=True)
-            assert SECRET not in result
-            (root / "own").mkdir(exist_ok=True)
-            (root / "own/a.txt").unlink(missing_ok=True)
-            (root / "own/a.txt").symlink_to("../box/a.txt" if number % 2 else tmp_path / "secret")
-            result = await write(desk, "own/a.txt", str(number))
-            seen.add("refused" if result.is_refused else "error" if result.is_error else "done")
-            if number > 200 and {"refused", "done"} <= seen:
-                break
-    finally:
-        stop.set()
-        thread.join()
-    assert {"refused", "done"} <= seen
-    assert (tmp_path / "secret").read_text() == SECRET
+
+    async def outcome(target: str | Path) -> str:
+        shown = await desk.call(ME, "read_file", path="box/a.txt", force=True)
+        assert SECRET not in shown
+        (own / "a.txt").unlink(missing_ok=True)
+        (own / "a.txt").symlink_to(target)
+        result = await write(desk, "own/a.txt", "harmless too")
+        assert SECRET not in result
+        return "refused" if result.is_refused else "error" if result.is_error else "done"
+
+    box = desk.root(ME) / "box"
+    with Swapping(folder_and_file_for_links(box, box / "a.txt", outside=tmp_path)).running() as swapping:
+        while swapping.count < 300:
+            await outcome("../box/a.txt")
+            await outcome(tmp_path / "a.txt")
+        with swapping.held("honest"):
+            assert await outcome("../box/a.txt") == "done"
+            assert await outcome(tmp_path / "a.txt") == "refused"
+        for state in ("file", "folder"):
+            with swapping.held(state):
+                assert await outcome("../box/a.txt") == "refused"
+    assert (tmp_path / "a.txt").read_text() == SECRET
     assert names(tmp_path) == before
 
 
