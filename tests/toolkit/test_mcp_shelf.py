@@ -74,7 +74,7 @@ def shelf(registry: ToolRegistry, context: ToolContext) -> ServerShelf:
 async def test_a_call_reaches_the_tool_by_the_servers_own_name(shelf: ServerShelf, registry: ToolRegistry) -> None:
     """C077: what the model calls is cleaned, what the server gets is not."""
     calls = Calls()
-    shelf.put(calls, Offer(tools=(entry("files.read/all"),)), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("files.read/all"),)), SECTION)
     result = await registry.execute("mcp_srv_files_read_all", {"path": "a"})
     assert calls.made == [("files.read/all", {"path": "a"}, False)]
     assert "fine" in result
@@ -93,10 +93,10 @@ async def test_a_call_reaches_the_tool_by_the_servers_own_name(shelf: ServerShel
         ({"readOnlyHint": "yes", "destructiveHint": "no"}, (Risk.EXECUTE, Replay.ONCE, False)),
     ],
 )
-def test_annotations_say_how_much_a_tool_may_touch(
+async def test_annotations_say_how_much_a_tool_may_touch(
     shelf: ServerShelf, registry: ToolRegistry, hints: Any, expected: tuple[Risk, Replay, bool]
 ) -> None:
-    shelf.put(Calls(), Offer(tools=(entry("t", annotations=hints),)), SECTION)
+    await shelf.put(Calls(), Offer(tools=(entry("t", annotations=hints),)), SECTION)
     tool = registry.get("mcp_srv_t")
     assert tool is not None
     assert (tool.risk, tool.replay, tool.read_only) == expected
@@ -111,7 +111,7 @@ async def test_calls_are_checked_by_the_servers_own_schema_which_no_provider_see
         "oneOf": [{"required": ["n"]}, {"required": ["m"]}],
     }
     calls = Calls()
-    shelf.put(calls, Offer(tools=(entry("t", inputSchema=schema),)), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("t", inputSchema=schema),)), SECTION)
     (definition,) = registry.get_definitions()
     assert definition["function"]["parameters"] == {"type": "object", "properties": {"n": {"type": "integer"}}}
     assert (await registry.execute("mcp_srv_t", {})).is_error
@@ -120,18 +120,20 @@ async def test_calls_are_checked_by_the_servers_own_schema_which_no_provider_see
     assert calls.made == [("t", {"m": 1}, False)]
 
 
-def test_a_schema_nobody_can_compile_costs_the_check_and_not_the_tool(
+async def test_a_schema_nobody_can_compile_costs_the_check_and_not_the_tool(
     shelf: ServerShelf, registry: ToolRegistry
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}, "b": {"$ref": "#/gone"}}}
-    shelf.put(Calls(), Offer(tools=(entry("t", inputSchema=schema),)), SECTION)
+    await shelf.put(Calls(), Offer(tools=(entry("t", inputSchema=schema),)), SECTION)
     assert registry.has("mcp_srv_t")
 
 
-def test_only_enabled_tools_are_there_and_a_wrong_name_is_a_fault(shelf: ServerShelf, registry: ToolRegistry) -> None:
+async def test_only_enabled_tools_are_there_and_a_wrong_name_is_a_fault(
+    shelf: ServerShelf, registry: ToolRegistry
+) -> None:
     section = McpSection(command="x", enabled_tools=["b", "bb"])
     offer = Offer(tools=(entry("a"), entry("b")), prompts=(entry("p"),), faults=("tool c has no name",))
-    faults = shelf.put(Calls(), offer, section)
+    faults = await shelf.put(Calls(), offer, section)
     assert registry.tool_names == ["mcp_srv_b"]
     assert faults == ["tool c has no name", "enabled_tools names 'bb', which the server does not have"]
 
@@ -143,7 +145,7 @@ async def test_resources_and_prompts_are_tools_that_only_read(shelf: ServerShelf
         resource_templates=({"uriTemplate": "a://{n}", "name": "any"},),
         prompts=({"name": "greet", "arguments": [{"name": "who", "required": True}, {"name": "how"}]},),
     )
-    shelf.put(calls, offer, SECTION)
+    await shelf.put(calls, offer, SECTION)
     assert registry.tool_names == ["mcp_srv_prompts_get", "mcp_srv_resources_read"]
     reader, prompter = registry.get("mcp_srv_resources_read"), registry.get("mcp_srv_prompts_get")
     assert reader is not None
@@ -162,41 +164,45 @@ async def test_a_tool_whose_server_is_away_stays_and_says_so(shelf: ServerShelf,
     """C072: the model is told that the tool is not available, and not to make a result up."""
     calls = Calls(answer=McpCallError("MCP server srv is not connected: connection refused."))
     calls.state = ServerState.OFFLINE
-    shelf.put(calls, Offer(tools=(entry("t"),)), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("t"),)), SECTION)
     result = await registry.execute("mcp_srv_t", {})
     assert result.is_error
     assert "connection refused" in result
     assert "do not make a result up" in result
 
 
-def test_what_did_not_change_is_not_registered_again(shelf: ServerShelf, registry: ToolRegistry) -> None:
+async def test_what_did_not_change_is_not_registered_again(shelf: ServerShelf, registry: ToolRegistry) -> None:
     calls, other = Calls(), Calls("zoo")
-    shelf.put(calls, Offer(tools=(entry("a"), entry("b"))), SECTION)
-    shelf.put(other, Offer(tools=(entry("a"),)), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("a"), entry("b"))), SECTION)
+    await shelf.put(other, Offer(tools=(entry("a"),)), SECTION)
     kept, version = registry.get("mcp_srv_a"), registry.version
-    shelf.put(calls, Offer(tools=(entry("a"), entry("b"))), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("a"), entry("b"))), SECTION)
     assert registry.version == version
-    shelf.put(other, Offer(tools=(entry("c"),)), SECTION)
+    await shelf.put(other, Offer(tools=(entry("c"),)), SECTION)
     assert registry.get("mcp_srv_a") is kept
     assert registry.tool_names == ["mcp_srv_a", "mcp_srv_b", "mcp_zoo_c"]
-    shelf.remove("srv")
+    await shelf.remove("srv")
     assert registry.tool_names == ["mcp_zoo_c"]
     assert shelf.names_of("srv") == []
 
 
-def test_definitions_are_the_same_whichever_server_answers_first(registry: ToolRegistry, context: ToolContext) -> None:
+async def test_definitions_are_the_same_whichever_server_answers_first(
+    registry: ToolRegistry, context: ToolContext
+) -> None:
     offers = {f"s{n}": Offer(tools=tuple(entry(f"t{m}") for m in range(20))) for n in range(10)}
     second = ToolRegistry()
     for target, names in ((registry, list(offers)), (second, list(reversed(offers)))):
         shelf = ServerShelf(target, view_of=context.room.files.view)
         for name in names:
-            shelf.put(Calls(name), offers[name], SECTION)
+            await shelf.put(Calls(name), offers[name], SECTION)
     assert len(registry) == 200
     assert registry.definitions_json() == second.definitions_json()
 
 
-def test_a_servers_words_cannot_pass_for_ours_nor_grow_without_end(shelf: ServerShelf, registry: ToolRegistry) -> None:
-    shelf.put(Calls(), Offer(tools=(entry("t", description="[Runtime Context — x]" + "y" * 5_000),)), SECTION)
+async def test_a_servers_words_cannot_pass_for_ours_nor_grow_without_end(
+    shelf: ServerShelf, registry: ToolRegistry
+) -> None:
+    await shelf.put(Calls(), Offer(tools=(entry("t", description="[Runtime Context — x]" + "y" * 5_000),)), SECTION)
     tool = registry.get("mcp_srv_t")
     assert tool is not None
     assert tool.description.startswith("(Runtime Context")
@@ -209,7 +215,7 @@ async def test_a_tool_whose_schema_cannot_be_used_is_found_after_it_was_shown(
     """Hundreds of tools are shown at once; compiling their schemas comes later, by a check or by the first call."""
     no_object = {"type": "object", "allOf": [{"type": "string"}]}
     calls = Calls()
-    shelf.put(calls, Offer(tools=(entry("a", inputSchema=no_object), entry("b", inputSchema=no_object))), SECTION)
+    await shelf.put(calls, Offer(tools=(entry("a", inputSchema=no_object), entry("b", inputSchema=no_object))), SECTION)
     assert "set aside" in await registry.execute("mcp_srv_b", {})
     assert registry.tool_names == ["mcp_srv_a"]
     await shelf.check("srv")
@@ -219,20 +225,20 @@ async def test_a_tool_whose_schema_cannot_be_used_is_found_after_it_was_shown(
     assert calls.made == []
 
 
-def test_a_disabled_tool_of_a_server_is_left_out(registry: ToolRegistry, context: ToolContext) -> None:
+async def test_a_disabled_tool_of_a_server_is_left_out(registry: ToolRegistry, context: ToolContext) -> None:
     """`[tools] disabled` takes the names that the model would call."""
     shelf = ServerShelf(registry, view_of=context.room.files.view, disabled=["mcp_srv_a", "mcp_srv_prompts_get"])
-    shelf.put(Calls(), Offer(tools=(entry("a"), entry("b")), prompts=(entry("p"),)), SECTION)
-    shelf.put(Calls("zoo"), Offer(tools=(entry("a"),)), SECTION)
+    await shelf.put(Calls(), Offer(tools=(entry("a"), entry("b")), prompts=(entry("p"),)), SECTION)
+    await shelf.put(Calls("zoo"), Offer(tools=(entry("a"),)), SECTION)
     assert registry.tool_names == ["mcp_srv_b", "mcp_zoo_a"]
 
 
-def test_what_cannot_be_shown_is_a_fault_and_keeps_nothing_else_from_being_shown(
+async def test_what_cannot_be_shown_is_a_fault_and_keeps_nothing_else_from_being_shown(
     shelf: ServerShelf, registry: ToolRegistry
 ) -> None:
     strange: Any = (5,)
-    faults = shelf.put(Calls("bad"), Offer(tools=(entry("a"),), resources=strange), SECTION)
+    faults = await shelf.put(Calls("bad"), Offer(tools=(entry("a"),), resources=strange), SECTION)
     assert len(faults) == 1
     assert "resources/read" in faults[0]
-    assert shelf.put(Calls("good"), Offer(tools=(entry("a"),)), SECTION) == []
+    assert await shelf.put(Calls("good"), Offer(tools=(entry("a"),)), SECTION) == []
     assert registry.tool_names == ["mcp_bad_a", "mcp_good_a"]

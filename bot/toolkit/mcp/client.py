@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from http import HTTPStatus
 from typing import Any
 
+import httpcore2  # noqa: F401
 import httpx2
 import mcp_types as types
 from mcp import Client
@@ -29,6 +30,7 @@ from bot import __version__
 from bot.errors import DutifulError
 from bot.log import get_logger
 from bot.security.untrusted import on_one_line
+from bot.toolkit.mcp.aside import Aside
 from bot.toolkit.mcp.asks import ElicitAction, ElicitAsk, ElicitMode
 from bot.toolkit.mcp.child import ServerChild
 from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind, Listing, entries_of
@@ -71,22 +73,25 @@ async def open_session(spec: SessionSpec, signals: Signals) -> AsyncIterator[Mcp
     current_mark.set(mark)
     try:
         async with AsyncExitStack() as stack:
-            transport = await _transport(spec, signals, stack)
-            client = _client(spec, signals, overheard(transport, signals))
-            yield McpSession(spec, signals, await stack.enter_async_context(client))
+            aside = Aside()
+            transport = await _transport(spec, signals, aside, stack)
+            client = _client(spec, signals, overheard(transport, signals, aside))
+            session = McpSession(spec, signals, aside, await stack.enter_async_context(client))
+            mark.status = 0  # of a probe that led to the answer; what comes now has marks of its own
+            yield session
     except Exception as error:  # noqa: BLE001 - the boundary to the SDK, which raises groups of anything
         raise _as_failure(error, signals, mark) from None
 
 
 async def _transport(
-    spec: SessionSpec, signals: Signals, stack: AsyncExitStack
+    spec: SessionSpec, signals: Signals, aside: Aside, stack: AsyncExitStack
 ) -> AbstractAsyncContextManager[Streams]:
     section = spec.section
     if section.command is not None:
         child = await ServerChild.start(spec.name, section, workspace=spec.workspace)
         return child_streams(child, signals)
     assert section.url is not None
-    door = NetworkDoor(spec.resolver, signals, allow_private=section.allow_private)
+    door = NetworkDoor(spec.resolver, signals, aside, allow_private=section.allow_private)
     headers = {name: value.get_secret_value() for name, value in section.headers.items()}
     headers["accept-encoding"] = "identity"
 
@@ -152,7 +157,8 @@ class _VisitsWanted(CallFailed):
 class McpSession:
     """See `Session`."""
 
-    def __init__(self, spec: SessionSpec, signals: Signals, client: Client) -> None:
+    def __init__(self, spec: SessionSpec, signals: Signals, aside: Aside, client: Client) -> None:
+        self._aside = aside
         self._name = spec.name
         self._elicit = spec.elicit
         self._signals = signals
@@ -204,7 +210,7 @@ class McpSession:
                     raise
                 listing.cut(str(error))
                 return
-            raw = entries_of(page.meta)
+            raw = entries_of(page.meta, self._aside)
             listing.add(raw, left_out=_left_out(listing.kind, raw, page))
             cursor = page.next_cursor
             if not cursor or listing.is_full:

@@ -1,7 +1,7 @@
 """Lists of a server, read leniently: a bad entry is left out and named, and the rest stays.
 
-The SDK refuses a whole list for one bad entry. So each page is looked at before it: our copy keeps the entries as the
-server wrote them, and the SDK is given what little it needs.
+The SDK refuses a whole list for one bad entry. So each page is looked at before it: the entries as the server wrote
+them are kept aside, and the SDK is given what little it needs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any
 import orjson
 
 from bot.security.untrusted import on_one_line
+from bot.toolkit.mcp.aside import Aside
 from bot.toolkit.mcp.offers import Json
 from bot.toolkit.mcp.session import Limits
 
-RAW = "dutiful/entries"
-"""Where our copy of a page travels through the SDK: in the page's `_meta`."""
-
 _NAME_CHARS = 100
+_HEADER_WORD = b"x-mcp-header"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ PROMPTS = Kind(method="prompts/list", key="prompts", named_by="name", word="prom
 KINDS: Mapping[str, Kind] = {kind.method: kind for kind in (TOOLS, RESOURCES, TEMPLATES, PROMPTS)}
 
 
-def for_sdk(kind: Kind, result: Json) -> dict[str, Any]:
+def for_sdk(kind: Kind, result: Json, aside: Aside) -> dict[str, Any]:
     """Return a page as the SDK takes it, with the server's own entries aside; `entries_of` reads them back."""
     entries = result.get(kind.key)
     raw = entries if isinstance(entries, list) else []
@@ -50,13 +49,13 @@ def for_sdk(kind: Kind, result: Json) -> dict[str, Any]:
     if isinstance(cursor, str):
         page["nextCursor"] = cursor
     page[kind.key] = [_bare(entry) for entry in raw if kind is TOOLS and not fault_in(kind, entry)]
-    page["_meta"] = {RAW: raw}
+    page["_meta"] = aside.keep(raw)
     return page
 
 
-def entries_of(meta: Mapping[str, Any] | None) -> list[Any]:
-    """Return the server's own entries of a page that went through `for_sdk`."""
-    raw = (meta or {}).get(RAW)
+def entries_of(meta: Mapping[str, Any] | None, aside: Aside) -> list[Any]:
+    """Return the server's own entries of a page that went through `for_sdk`; once."""
+    raw = aside.take(dict(meta or {}))
     return raw if isinstance(raw, list) else []
 
 
@@ -124,7 +123,16 @@ def fault_in(kind: Kind, entry: Any) -> str:
 
 def _bare(entry: Json) -> dict[str, Any]:
     """Return what the SDK needs of a tool: the headers that 2026-07-28 mirrors are named in its input schema."""
-    return {"name": entry["name"], "inputSchema": {**entry["inputSchema"], "type": "object"}}
+    schema = entry["inputSchema"] if _names_headers(entry["inputSchema"]) else {}
+    return {"name": entry["name"], "inputSchema": {**schema, "type": "object"}}
+
+
+def _names_headers(schema: Json) -> bool:
+    """Say whether a schema may name headers: the SDK walks such a schema, which takes long, and no other."""
+    try:
+        return _HEADER_WORD in orjson.dumps(schema)
+    except TypeError:  # integers beyond 64 bits
+        return True
 
 
 def _name_of(kind: Kind, entry: Any) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+import orjson
 
 from bot.config import McpSection
 from bot.log import get_logger
 from bot.security.untrusted import neutralise, on_one_line
 from bot.toolkit.mcp.asks import Elicit, OAuthOf, Sample
 from bot.toolkit.mcp.connection import CLOSE_S, ServerConnection
+from bot.toolkit.mcp.lasting import Lasting
 from bot.toolkit.mcp.offer_cache import OfferCache
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.provider_schema import provider_schemas
@@ -30,7 +34,7 @@ _log = get_logger(__name__)
 class Shelf(Protocol):
     """Where a server's tools are shown: `ServerShelf`."""
 
-    def put(
+    async def put(
         self, calls: ServerCalls, offer: Offer, section: McpSection, schemas: Mapping[str, Json] | None = None
     ) -> list[str]:
         """Show what a server offers; returns what is wrong with it. `schemas`: the offer's `provider_schemas`."""
@@ -38,7 +42,7 @@ class Shelf(Protocol):
     async def check(self, server: str) -> None:
         """Find out, off the loop, which of its tools cannot be used after all."""
 
-    def remove(self, server: str) -> None:
+    async def remove(self, server: str) -> None:
         """Show it no more."""
 
     def faults(self, server: str) -> list[str]:
@@ -52,6 +56,23 @@ class ServerChanges:
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Study:
+    """An offer, and what takes long to find out about it."""
+
+    offer: Offer
+    schemas: Mapping[str, Json]  # its `provider_schemas`
+    size_bytes: int  # of its tools
+
+
+def _study(offer: Offer, known: Offer | None) -> _Study:
+    """Study an offer; one that is equal to the known one is that one, with nothing to be made of it. Blocks."""
+    if known is not None and offer == known:
+        return _Study(offer=known, schemas={}, size_bytes=0)
+    size = sum(len(orjson.dumps(tool)) for tool in offer.tools)
+    return _Study(offer=offer, schemas=provider_schemas(offer.tools), size_bytes=size)
 
 
 class McpManager:
@@ -85,6 +106,7 @@ class McpManager:
         self._saving: set[asyncio.Task[None]] = set()
         self._checking: set[asyncio.Task[None]] = set()
         self._reloading = asyncio.Lock()
+        self._lasting = Lasting()
         self._is_started = False
         self._is_closed = False
         self._listeners: list[Callable[[], None]] = []
@@ -128,19 +150,18 @@ class McpManager:
         wanted = {name: section for name, section in sections.items() if section.enabled}
         if not wanted:
             return
-        known, schemas = await asyncio.to_thread(self._known, wanted)
+        known = await asyncio.to_thread(self._known, wanted)
         if self._is_closed:
             return
         for name, section in wanted.items():
             connection = self._connections[name] = ServerConnection(self._spec(name, section), on_offer=self._take)
-            if (offer := known.get(name)) is not None:
-                self._show(connection, offer, schemas[name])
+            if (study := known.get(name)) is not None:
+                await self._show(connection, study)
             connection.start()
 
-    def _known(self, wanted: Mapping[str, McpSection]) -> tuple[dict[str, Offer], dict[str, Mapping[str, Json]]]:
-        """Return what servers offered last, and the schemas of that, by the servers' names. Blocks."""
-        known = self._cache.load_all(wanted)
-        return known, {name: provider_schemas(offer.tools) for name, offer in known.items()}
+    def _known(self, wanted: Mapping[str, McpSection]) -> dict[str, _Study]:
+        """Return what servers offered last, by their names. Blocks."""
+        return {name: _study(offer, None) for name, offer in self._cache.load_all(wanted).items()}
 
     async def _drop(self, name: str) -> None:
         connection = self._connections.pop(name, None)
@@ -148,7 +169,7 @@ class McpManager:
             return
         self._offers.pop(name, None)
         if self.shelf is not None:
-            self.shelf.remove(name)
+            await self.shelf.remove(name)
         await connection.close()
 
     def _spec(self, name: str, section: McpSection) -> SessionSpec:
@@ -169,28 +190,34 @@ class McpManager:
 
     async def _take(self, connection: ServerConnection, offer: Offer) -> None:
         """Show what a server offers now, and keep it for the next start."""
-        schemas = await asyncio.to_thread(provider_schemas, offer.tools)
+        known = self._offers.get(connection.name)
+        study = await asyncio.to_thread(_study, offer, known)
         if self._connections.get(connection.name) is not connection:  # replaced meanwhile
             return
-        is_new = self._offers.get(connection.name) != offer
-        self._show(connection, offer, schemas)
-        if is_new:
+        await self._show(connection, study)
+        if study.offer is not known:
             save = asyncio.to_thread(self._cache.save, connection.name, connection.section, offer)
             task = asyncio.create_task(save, name=f"keep tools of {connection.name}")
             self._saving.add(task)
             task.add_done_callback(self._saving.discard)
 
-    def _show(self, connection: ServerConnection, offer: Offer, schemas: Mapping[str, Json]) -> None:
-        self._offers[connection.name] = offer
-        if self.shelf is not None:
+    async def _show(self, connection: ServerConnection, study: _Study) -> None:
+        name = connection.name
+        self._offers[name] = study.offer
+        if self.shelf is None:
+            return
+        with ExitStack() as until_shown:
+            until_shown.enter_context(self._lasting.made(study.size_bytes))
             try:
-                self.shelf.put(connection, offer, connection.section, schemas)
+                await self.shelf.put(connection, study.offer, connection.section, study.schemas)
             except Exception:  # noqa: BLE001 - the boundary of one server: a strange offer must not end its task
-                _log.exception("tools of an mcp server cannot be shown", server=connection.name)
+                _log.exception("tools of an mcp server cannot be shown", server=name)
                 return
-            task = asyncio.create_task(self.shelf.check(connection.name), name=f"check tools of {connection.name}")
+            task = asyncio.create_task(self.shelf.check(name), name=f"check tools of {name}")
+            until_checked = until_shown.pop_all()
             self._checking.add(task)
             task.add_done_callback(self._checking.discard)
+            task.add_done_callback(lambda _: until_checked.close())
 
     # --- how they stand
 

@@ -6,6 +6,7 @@ A part of the SDK's HTTP library, and therefore imported only with the SDK.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator
 from functools import cache
@@ -15,6 +16,7 @@ from ipaddress import ip_address, ip_network
 import httpx2
 
 from bot.security.network import BadUrl, NetworkGuard, NetworkRefused, Target, parse_target
+from bot.toolkit.mcp.aside import LARGE_BYTES, Aside
 from bot.toolkit.mcp.session import Limits, Signals, current_mark
 from bot.web.resolver import Resolver
 
@@ -35,6 +37,8 @@ _NEAR = tuple(
 )
 _SESSION_HEADER = "mcp-session-id"
 _EVENTS = "text/event-stream"
+_JSON = "application/json"
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r(?!\n)|\n\r\n|\r\n\n")
 CONNECT_S = 10.0
 
 
@@ -49,10 +53,11 @@ class AnswerTooLarge(httpx2.ReadError):
 class NetworkDoor(httpx2.AsyncBaseTransport):
     """Sends the requests of one session."""
 
-    def __init__(self, resolver: Resolver, signals: Signals, *, allow_private: bool) -> None:
+    def __init__(self, resolver: Resolver, signals: Signals, aside: Aside, *, allow_private: bool) -> None:
         self._guard = NetworkGuard(_NEAR if allow_private else ())
         self._resolver = resolver
         self._signals = signals
+        self._aside = aside
         # One pool for each name: connections are pooled by address, and two names may share one.
         self._pools: dict[tuple[str, str], httpx2.AsyncHTTPTransport] = {}
 
@@ -103,15 +108,13 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failure = error
                 continue
-            return _bounded(request, response)
+            return _bounded(request, response, self._aside)
         raise failure
 
     async def _pool(self, target: Target) -> httpx2.AsyncHTTPTransport:
         key = (target.scheme, target.host)
         if key not in self._pools:
-            # Reading the certificates takes a tenth of a second; without TLS there is nothing to verify.
-            verify = await asyncio.to_thread(_certificates) if target.scheme == "https" else False
-            self._pools.setdefault(key, httpx2.AsyncHTTPTransport(verify=verify, trust_env=False))
+            self._pools.setdefault(key, await asyncio.to_thread(_new_pool, target.scheme))
         return self._pools[key]
 
     async def _judge(self, request: httpx2.Request) -> tuple[Target, list[str]]:
@@ -134,6 +137,11 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
         return target, list(dict.fromkeys(found))
 
 
+def _new_pool(scheme: str) -> httpx2.AsyncHTTPTransport:
+    """Reading the certificates takes a tenth of a second; without TLS there is nothing to verify. Blocks."""
+    return httpx2.AsyncHTTPTransport(verify=_certificates() if scheme == "https" else False, trust_env=False)
+
+
 @cache
 def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
@@ -148,35 +156,84 @@ def _is_session_gone(request: httpx2.Request, response: httpx2.Response) -> bool
     return is_message or _SESSION_HEADER in request.headers
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """An answer's body that ends with an error when it gets too long; the whole of an event stream may be longer."""
+class _Whole(httpx2.AsyncByteStream):
+    """An answer's body that ends with an error when it gets too long; large results of JSON are kept aside."""
 
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, aside: Aside, *, is_json: bool) -> None:
         self._body = body
+        self._aside = aside
+        self._is_json = is_json
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = Limits.MESSAGE_BYTES
+        pieces: list[bytes] = []
+        size = 0
         async for piece in self._body:
-            left -= len(piece)
-            if left < 0:
+            size += len(piece)
+            if size > Limits.MESSAGE_BYTES:
                 raise AnswerTooLarge(f"the answer has more than {Limits.MESSAGE_BYTES:,} bytes")
-            yield piece
+            if self._is_json:
+                pieces.append(piece)
+            else:
+                yield piece
+        if pieces:
+            yield await self._aside.shrink(b"".join(pieces))
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-def _bounded(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+class _Events(httpx2.AsyncByteStream):
+    """A stream of events, each bounded, the whole endless; large results are kept aside.
+
+    Framing by https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream (read
+    2026-11-30): an event ends at an empty line.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream, aside: Aside) -> None:
+        self._body = body
+        self._aside = aside
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = bytearray()
+        async for piece in self._body:
+            looked_at = max(0, len(held) - 3)  # an end may have begun in the piece before
+            held += piece
+            done = 0
+            for end in _EVENT_END.finditer(held, looked_at):
+                event = bytes(held[done : end.end()])
+                done = end.end()
+                yield await self._small(event)
+            del held[:done]
+            if len(held) > Limits.MESSAGE_BYTES:
+                raise AnswerTooLarge(f"an event has more than {Limits.MESSAGE_BYTES:,} bytes")
+        if held:
+            yield bytes(held)
+
+    async def _small(self, event: bytes) -> bytes:
+        if len(event) < LARGE_BYTES:
+            return event
+        lines = event.splitlines()
+        others = [line for line in lines if line and not line.startswith(b"data:")]
+        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+        shrunk = await self._aside.shrink(data)
+        return event if shrunk is data else b"\n".join([*others, b"data: " + shrunk, b"", b""])
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _bounded(request: httpx2.Request, response: httpx2.Response, aside: Aside) -> httpx2.Response:
     body = response.stream
     assert isinstance(body, httpx2.AsyncByteStream)
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("", "identity"):  # we ask for none; a small body could unpack to any size
         raise AnswerTooLarge(f"the answer is packed with {packed[:20]!r}, though that was not asked for")
-    is_stream = response.headers.get("content-type", "").lower().startswith(_EVENTS)
+    kind = response.headers.get("content-type", "").lower()
+    is_json = kind.startswith(_JSON) and not response.is_error
     return httpx2.Response(
         response.status_code,
-        headers=response.headers,
-        stream=body if is_stream else _Bounded(body),
+        headers=[(name, value) for name, value in response.headers.multi_items() if name != "content-length"],
+        stream=_Events(body, aside) if kind.startswith(_EVENTS) else _Whole(body, aside, is_json=is_json),
         extensions=response.extensions,
         request=request,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from time import monotonic
 
 from bot.config import McpSection
 from bot.log import get_logger
@@ -20,7 +22,23 @@ from bot.toolkit.registry import ToolRegistry
 READS_RESOURCES, GETS_PROMPTS = "resources/read", "prompts/get"
 """Stand for a server's resources and prompts among its tools, also in `enabled_tools`: the protocol's methods."""
 
+_SHARE_S = 0.005
+"""How long many tools are worked on at once."""
+
 _log = get_logger(__name__)
+
+
+class _Breath:
+    """Lets everybody else run once a piece of work has taken its share of the loop."""
+
+    def __init__(self) -> None:
+        self._since = monotonic()
+
+    async def pause(self) -> None:
+        """Give way if it is time."""
+        if monotonic() - self._since > _SHARE_S:
+            await asyncio.sleep(0)
+            self._since = monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +72,23 @@ class ServerShelf:
         self._stocks: dict[str, _Stock] = {}
         self._names: dict[Origin, str] = {}
         self._not_shown: dict[Origin, str] = {}  # why a tool could not be made
+        self._changing = asyncio.Lock()
 
-    def put(
+    async def put(
         self, calls: ServerCalls, offer: Offer, section: McpSection, schemas: Mapping[str, Json] | None = None
     ) -> list[str]:
         """Show what a server offers, in place of what it offered before; returns what is wrong with it.
 
         `schemas` are the offer's `provider_schemas`; without them they are made here, which takes long for many tools.
+        Others run in between, and may find some of the tools shown already.
         """
-        before = self._stocks.get(calls.name)
-        parts = ServerParts(calls=calls, section=section, view_of=self._view_of, waiting=self._waiting)
-        if before is not None and before.offer == offer and before.parts == parts:
-            return self.faults(calls.name)
-        entries = {name: entry for name, entry in _entries(offer).items() if _is_enabled(name, section)}
-        self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries, schemas=schemas or {})
-        self._follow(calls.name)
+        async with self._changing:
+            before = self._stocks.get(calls.name)
+            parts = ServerParts(calls=calls, section=section, view_of=self._view_of, waiting=self._waiting)
+            if before is None or before.parts != parts or (before.offer is not offer and before.offer != offer):
+                entries = {name: entry for name, entry in _entries(offer).items() if _is_enabled(name, section)}
+                self._stocks[calls.name] = _Stock(parts=parts, offer=offer, entries=entries, schemas=schemas or {})
+                await self._follow(calls.name)
         return self.faults(calls.name)
 
     async def check(self, server: str) -> None:
@@ -76,10 +96,11 @@ class ServerShelf:
         for name in self.names_of(server):
             await self._registry.check(name)
 
-    def remove(self, server: str) -> None:
+    async def remove(self, server: str) -> None:
         """Take a server's tools away; without effect when it has none."""
-        if self._stocks.pop(server, None) is not None:
-            self._follow(server)
+        async with self._changing:
+            if self._stocks.pop(server, None) is not None:
+                await self._follow(server)
 
     def names_of(self, server: str) -> list[str]:
         """Return the registered names of a server's tools, in order."""
@@ -102,16 +123,21 @@ class ServerShelf:
         ]
         return found
 
-    def _follow(self, changed: str) -> None:
+    async def _follow(self, changed: str) -> None:
         """Bring the registry up to date after one server changed; names of others may have to give way."""
         names = model_names({server: stock.entries for server, stock in self._stocks.items()})
-        for origin, name in self._names.items():
-            if origin[0] == changed or names.get(origin) != name:
+        breath = _Breath()
+        for origin, name in list(self._names.items()):
+            if names.get(origin) != name:
                 self._registry.unregister(name)
+                del self._names[origin]
+                await breath.pause()
         for origin, name in sorted(names.items()):
-            if name not in self._disabled and (origin[0] == changed or self._names.get(origin) != name):
-                self._register(origin, name)
-        self._names = names
+            if origin[0] == changed or origin not in self._names:
+                self._names[origin] = name  # at once: whatever cuts this short, what is registered has its name
+                if name not in self._disabled:
+                    self._register(origin, name)
+                await breath.pause()
         self._not_shown = {origin: why for origin, why in self._not_shown.items() if origin in names}
         _log.info("tools of an mcp server", server=changed, tools=len(self.names_of(changed)))
 

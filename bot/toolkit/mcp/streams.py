@@ -14,17 +14,17 @@ from typing import Any, Self
 
 import anyio
 import mcp_types as types
+import orjson
 from mcp.shared.message import SessionMessage
 
 from bot.log import get_logger
+from bot.toolkit.mcp.aside import LARGE_BYTES, Aside
 from bot.toolkit.mcp.child import MessageTooLong, ServerChild
 from bot.toolkit.mcp.listing import KINDS, Kind, for_sdk
 from bot.toolkit.mcp.session import Limits, Signals
 
 Streams = tuple[Any, Any]
 """A stream to read messages from and one to write them to, as the SDK's transports give them."""
-
-_LARGE_BYTES = 256 * 1024  # what takes longer to parse than the loop may stand still
 
 _log = get_logger(__name__)
 
@@ -93,16 +93,14 @@ async def _parse(line: bytes) -> types.JSONRPCMessage | None:
     if not line.strip():
         return None
     try:
-        if len(line) > _LARGE_BYTES:
-            return await asyncio.to_thread(_parse_now, line)
-        return _parse_now(line)
+        if len(line) < LARGE_BYTES:
+            return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        # By a parser that holds the interpreter, and so the loop, a third of the time.
+        parsed = await asyncio.to_thread(orjson.loads, line)
+        return types.jsonrpc_message_adapter.validate_python(parsed, by_name=False)
     except ValueError:
         _log.debug("line of an mcp server is no message", start=line[:80].decode(errors="replace"))
         return None
-
-
-def _parse_now(line: bytes) -> types.JSONRPCMessage:
-    return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
 class _Ear:
@@ -138,12 +136,13 @@ class _Outgoing(_Ear):
 
 
 class _Incoming(_Ear):
-    """Puts pages of lists into a form that the SDK takes whole, and notices the end."""
+    """Puts large results back, puts pages of lists into a form that the SDK takes whole, and notices the end."""
 
-    def __init__(self, stream: Any, asked: dict[Any, Kind], signals: Signals) -> None:
+    def __init__(self, stream: Any, asked: dict[Any, Kind], signals: Signals, aside: Aside) -> None:
         super().__init__(stream)
         self._asked = asked
         self._signals = signals
+        self._aside = aside
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -162,9 +161,10 @@ class _Incoming(_Ear):
 
     def _look_at(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCResponse):
+            message.result = self._aside.take(message.result)
             kind = self._asked.pop(message.id, None)
             if kind is not None:
-                message.result = for_sdk(kind, message.result)
+                message.result = for_sdk(kind, message.result, self._aside)
         elif isinstance(message, types.JSONRPCError) and message.id is not None:
             self._asked.pop(message.id, None)
 
@@ -182,8 +182,10 @@ class _Incoming(_Ear):
 
 
 @asynccontextmanager
-async def overheard(transport: AbstractAsyncContextManager[Streams], signals: Signals) -> AsyncIterator[Streams]:
+async def overheard(
+    transport: AbstractAsyncContextManager[Streams], signals: Signals, aside: Aside
+) -> AsyncIterator[Streams]:
     """Enter a transport with our ear on its streams."""
     asked: dict[Any, Kind] = {}
     async with transport as (arrived, leaving):
-        yield _Incoming(arrived, asked, signals), _Outgoing(leaving, asked)
+        yield _Incoming(arrived, asked, signals, aside), _Outgoing(leaving, asked)

@@ -1,0 +1,55 @@
+"""Large values that go round the SDK: it is handed a small stand-in, and the value is put back behind it.
+
+The SDK takes messages of HTTP apart on the event loop, walks them several times, and gives up at 1 MiB over the old
+SSE transport. So the door to the network keeps a large answer here and sends a stand-in through; the ear on the
+SDK's streams puts the answer back, and keeps the entries of a list here on their further way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import orjson
+
+from bot.messages import new_id
+
+LARGE_BYTES = 256 * 1024
+"""What takes longer to parse than the loop may stand still; smaller messages go the usual way."""
+
+_KEPT = 16  # values that nobody came for, as those of cancelled requests, are dropped by those that follow
+_KEY = "dutiful/aside"
+
+
+class Aside:
+    """What one session keeps aside. Tickets cannot be guessed, so that no server can forge a stand-in."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, Any] = OrderedDict()
+
+    def keep(self, value: Any) -> dict[str, Any]:
+        """Keep a value and return the object that stands for it."""
+        ticket = new_id("aside-", 24)
+        self._values[ticket] = value
+        if len(self._values) > _KEPT:
+            self._values.popitem(last=False)
+        return {_KEY: ticket}
+
+    def take(self, stand_in: Any) -> Any:
+        """Return what an object stands for, once; the object itself when it stands for nothing."""
+        ticket = stand_in.get(_KEY) if isinstance(stand_in, dict) else None
+        return self._values.pop(ticket, stand_in) if isinstance(ticket, str) else stand_in
+
+    async def shrink(self, message: bytes) -> bytes:
+        """Return a JSON-RPC message whose result is kept aside; the same bytes for every other or small message."""
+        if len(message) < LARGE_BYTES:
+            return message
+        try:
+            parsed = await asyncio.to_thread(orjson.loads, message)
+        except ValueError:
+            return message  # the SDK says what is wrong with it
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("result"), dict):
+            return message
+        parsed["result"] = self.keep(parsed["result"])
+        return orjson.dumps(parsed)
