@@ -175,6 +175,9 @@ class Script:
     # HTTP only
     answers_as: str = "sse"  # how calls are answered: as a stream, or as "json"
     sessionless: bool = False  # 2025-11-25 without session identifiers
+    # What a request in a session that was forgotten gets; the specification wants 404.
+    forgotten_status: int = 404
+    forgotten_text: str = "Session not found"
     requires_headers: dict[str, str] = field(default_factory=dict)  # 401 without them
 
     def tool(self, name: str) -> Tool:

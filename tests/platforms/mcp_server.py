@@ -220,7 +220,9 @@ class McpServer(LoopbackServer):
         if name is None:
             return refuse(400, -32000, "Bad Request: no session", identity)
         session = self.sessions.get(name)
-        return session if isinstance(session, HttpSession) else refuse(404, -32001, "Session not found", identity)
+        if isinstance(session, HttpSession):
+            return session
+        return refuse(self.script.forgotten_status, -32001, self.script.forgotten_text, identity)
 
     async def _get(self, request: web.BaseRequest) -> web.StreamResponse:
         fault = self.engine.admit({"method": "GET"}, headers=dict(request.headers))

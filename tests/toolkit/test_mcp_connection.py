@@ -259,6 +259,52 @@ async def test_a_session_that_the_server_forgot_is_opened_again(tmp_path: Path) 
         assert server.record.performed("create_ticket") == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (404, "Session not found"),  # the specification, and the SDKs for TypeScript and Python of today
+        (400, "Bad Request: No valid session ID provided"),  # earlier ones, and many servers
+        (400, "Bad Request: Server not initialized"),  # a server on the TypeScript SDK with one transport for all
+    ],
+)
+async def test_a_forgotten_session_is_opened_again_however_that_is_said(
+    status: int, words: str, tmp_path: Path
+) -> None:
+    async with running("http-2025", tmp_path, mcp_scripts.workshop()) as server:
+        assert isinstance(server, McpServer)
+        server.script.forgotten_status, server.script.forgotten_text = status, words
+        async with linked(section_of(server, "http"), tmp_path) as link:
+            assert await link.ticket("one") == "Ticket 1 is open."
+            server.forget_sessions()
+            assert await link.ticket("two") == "Ticket 2 is open."
+            assert len(server.record.of("performed")) == 2
+            assert len(server.record.received("initialize")) == 2
+
+
+async def test_a_bad_request_that_speaks_of_sessions_is_not_made_again(tmp_path: Path) -> None:
+    """The session is there: what is refused is the call, which may have had an effect before that."""
+    script = mcp_scripts.workshop()
+    script.faults = [Fault(kind=Kind.STATUS, name="create_ticket", code=400, text="The session_token is not valid.")]
+    async with running("http-2025", tmp_path, script) as server, linked(section_of(server, "http"), tmp_path) as link:
+        with pytest.raises(McpCallError, match="HTTP 400"):
+            await link.ticket("one")
+        assert len(server.record.received("tools/call")) == 1
+        assert await link.echo("still here") == "still here"
+        assert len(server.record.received("initialize")) == 1
+
+
+async def test_a_session_that_is_lost_between_calls_is_noticed_by_its_stream(tmp_path: Path) -> None:
+    """The stream for what the server says by itself ends with the server, and is refused when it is opened again."""
+    async with running("http-2025", tmp_path, mcp_scripts.workshop()) as server:
+        assert isinstance(server, McpServer)
+        server.script.forgotten_status, server.script.forgotten_text = 400, "Bad Request: Server not initialized"
+        async with linked(section_of(server, "http"), tmp_path) as link:
+            await link.ready()
+            await server.wait_for(lambda: server.record.received("GET"))
+            server.forget_sessions()
+            await server.wait_for(lambda: len(server.record.received("initialize")) == 2)
+
+
 async def test_a_server_that_is_started_later_is_found(tmp_path: Path) -> None:
     """Case C073: no restart is needed; a call finds it on demand, the backoff without one."""
     server = McpServer(mcp_scripts.workshop())

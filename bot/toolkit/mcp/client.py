@@ -7,6 +7,7 @@ Importing it takes more than a second: `connection` does so in a thread, once a 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -54,8 +55,13 @@ _WORDS_CHARS = 500  # of a server's own words in a message of ours
 _LOST = ("Connection closed", "SSE stream")
 _LOGIN_STATUSES = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _LISTEN_AGAIN_S = 5.0
+_KNOWS_S = 5.0  # how long a server may take to say whether it knows a session
 
 _log = get_logger(__name__)
+
+# What the SDK's libraries import when they are first used, which would be on the loop.
+for _name in ("anyio._backends._asyncio", "anyio.streams.stapled", "anyio.streams.tls", "httpcore2"):
+    importlib.import_module(_name)
 
 # The SDK logs every broken line and every lost connection with a traceback; what matters of it we say ourselves.
 for _name in ("mcp", "client"):
@@ -265,7 +271,7 @@ class McpSession:
     async def check(self) -> None:
         """See `Session.check`."""
         if not self._is_modern:
-            await self._answer(self._client.session.send_ping())
+            await self._answer(self._client.session.send_ping(), is_check=True)
         elif self._client.server_capabilities.tools is not None:
             await self._answer(self._client.list_tools())
 
@@ -292,7 +298,18 @@ class McpSession:
             await asyncio.sleep(_LISTEN_AGAIN_S)
             self._signals.changed.set()  # what was missed meanwhile
 
-    async def _answer(self, request: Awaitable[Any]) -> Any:
+    async def _knows_session(self) -> bool:
+        """Ask the server for something that it never refuses in a session that it knows."""
+        try:
+            async with asyncio.timeout(_KNOWS_S):
+                await self.check()
+        except TimeoutError:
+            return True
+        except CallFailed as error:
+            return not error.is_over
+        return True
+
+    async def _answer(self, request: Awaitable[Any], *, is_check: bool = False) -> Any:
         """Await a request; every failure as a `CallFailed`."""
         mark = CallMark()
         before = current_mark.set(mark)
@@ -301,6 +318,9 @@ class McpSession:
         except MCPError as error:
             if error.code == types.URL_ELICITATION_REQUIRED:
                 raise _VisitsWanted(error) from None
+            if mark.is_session_doubtful and (is_check or not await self._knows_session()):
+                mark.is_session_gone = True
+                self._signals.end("the server does not know the session any more")
             raise self._failure(error, mark) from None
         except ValidationError as error:
             raise CallFailed(f"its answer is not of the protocol ({_first_problem(error)})", Fate.UNKNOWN) from None

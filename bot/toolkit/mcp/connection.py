@@ -188,21 +188,22 @@ class ServerConnection:
         """Follow changes of the lists until the session is over or to be closed."""
         signals = session.signals
         watching = asyncio.create_task(session.watch(), name=f"changes of mcp {self.name}")
-        events = (signals.over, self._closing, signals.changed, self._suspect)
+        events = (signals.over, self._closing, signals.changed, signals.doubt, self._suspect)
         try:
             while True:
                 await _first_of(*events)
                 if signals.over.is_set() or self._closing.is_set():
                     return
-                if self._suspect.is_set():
+                if self._suspect.is_set() or signals.doubt.is_set():
                     self._suspect.clear()
+                    signals.doubt.clear()
                     await self._check(session)
                 elif signals.changed.is_set():
                     signals.changed.clear()
                     await self._list_again(session)
                     with suppress(TimeoutError):  # a server that changes all the time is followed at this pace
                         async with asyncio.timeout(_RELIST_PAUSE_S):
-                            await _first_of(signals.over, self._closing, self._suspect)
+                            await _first_of(signals.over, self._closing, signals.doubt, self._suspect)
         finally:
             watching.cancel()
             await asyncio.wait({watching}, timeout=CANCEL_S)

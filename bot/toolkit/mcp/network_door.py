@@ -17,7 +17,7 @@ import httpx2
 
 from bot.security.network import BadUrl, NetworkGuard, NetworkRefused, Target, parse_target
 from bot.toolkit.mcp.aside import LARGE_BYTES, Aside
-from bot.toolkit.mcp.session import Limits, Signals, current_mark
+from bot.toolkit.mcp.session import CallMark, Limits, Signals, current_mark
 from bot.web.resolver import Resolver
 
 # What `allow_private` lets through: loopback, private, shared and link-local networks. Metadata services stay refused.
@@ -74,12 +74,7 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
             self._signals.end(f"{request.url.host} cannot be reached: {error}")
             raise
         if response.is_error:
-            if response.status_code == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers:
-                await response.aread()  # for `_is_session_gone`
-            self._note_refusal(request, response)
-            if mark is not None:
-                mark.status = response.status_code
-                mark.is_session_gone = _is_session_gone(request, response)
+            self._note_refusal(request, response.status_code, mark)
         return response
 
     async def aclose(self) -> None:
@@ -87,9 +82,23 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
         for pool in self._pools.values():
             await pool.aclose()
 
-    def _note_refusal(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        if _is_session_gone(request, response):
+    def _note_refusal(self, request: httpx2.Request, status: int, mark: CallMark | None) -> None:
+        """Find out what an error says about the session, by the status alone: words are each server's own.
+
+        404 says that the session is unknown (https://modelcontextprotocol.io/specification/2025-11-25/basic/
+        transports#session-management, read 2026-11-30). Many servers say 400 in its place, also for other reasons:
+        whoever asked has to find out.
+        """
+        is_gone = status == HTTPStatus.NOT_FOUND and _is_in_session(request)
+        is_doubtful = status == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers
+        if is_gone:
             self._signals.end("the server does not know the session any more")
+        elif is_doubtful and request.method == "GET":  # a stream of its own, for which nobody waits
+            self._signals.doubt.set()
+        if mark is not None:
+            mark.status = status
+            mark.is_session_gone = is_gone
+            mark.is_session_doubtful = is_doubtful
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         target, addresses = await self._judge(request)
@@ -147,11 +156,7 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _is_session_gone(request: httpx2.Request, response: httpx2.Response) -> bool:
-    if response.status_code == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers:
-        return b"session" in response.content.lower()  # what many servers say in place of the protocol's 404
-    if response.status_code != HTTPStatus.NOT_FOUND:
-        return False
+def _is_in_session(request: httpx2.Request) -> bool:
     is_message = request.method == "POST" and "session" in (request.url.query or b"").decode().lower()  # of old SSE
     return is_message or _SESSION_HEADER in request.headers
 

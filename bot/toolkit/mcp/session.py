@@ -51,6 +51,7 @@ class CallMark:
     is_tried: bool = False  # over HTTP: it was on its way
     is_unsent: bool = False
     is_session_gone: bool = False  # the server does not know the session: it did not look at the request
+    is_session_doubtful: bool = False  # it refused the request, perhaps for that reason
     status: int = 0  # of an HTTP answer that is an error; 0: none was seen
 
 
@@ -65,6 +66,8 @@ class Signals:
         self.over = asyncio.Event()
         self.why = ""
         self.changed = asyncio.Event()
+        self.doubt = asyncio.Event()
+        """Whether the server still knows the session is not certain; it is to be asked."""
         self.look: Callable[[], None] = lambda: None
         """Asks whether the session is over by now; for transports that can tell at once."""
 
