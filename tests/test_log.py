@@ -111,6 +111,21 @@ def test_a_secret_that_begins_with_another_one_goes_as_a_whole() -> None:
     assert redact("abcd-more", {"abcd", "abcd-more"}) == "[redacted]"
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("Bearer k-0123456789", "the token k-0123456789 has run out"),
+        ("Token k-0123456789", "the token k-0123456789 has run out"),
+        ("Basic YWRhOmh1c2gtaHVzaA==", "wrong password: hush-hush"),
+        ("Basic YWRhOmh1c2gtaHVzaA==", "wrong header: YWRhOmh1c2gtaHVzaA=="),
+    ],
+)
+def test_the_credentials_of_a_header_are_redacted_without_their_scheme(header: str, told: str) -> None:
+    assert "[redacted]" in redact(told, [header])
+    assert not any(word in redact(told, [header]) for word in ("k-0", "hush", "YWRh"))
+    assert redact("Bearer is a word", [header]) == "Bearer is a word"
+
+
 def test_ordinary_text_and_very_short_secrets_stay() -> None:
     text = "task-12 at 12:30:45, 123456:short, sk-small, bearer of news"
     assert redact(text, {"at", ""}) == text

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Collection
+from contextlib import suppress
 from urllib.parse import quote
 
 REDACTED = "[redacted]"
 
 # Shorter values would black out ordinary words and protect nothing.
 _SHORTEST_CHARS = 4
+
+_HEADER = re.compile(r"([A-Za-z][\w-]*) +(\S{8,})")  # a scheme and its credentials
 
 # Credentials by shape, for those the configuration does not know: bot tokens (id, colon or its URL form,
 # secret), authorization headers, API keys of the `sk-` family, Slack tokens.
@@ -31,7 +35,7 @@ class Redactor:
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         forms: set[str] = set()
-        for secret in secrets:
+        for secret in (part for whole in secrets for part in _parts(whole)):
             if len(secret) >= _SHORTEST_CHARS:
                 # The forms in which URLs, JSON texts and reprs carry the same value.
                 forms |= {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
@@ -42,6 +46,18 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Return `text` with each secret replaced by `[redacted]`."""
         return self._pattern.sub(REDACTED, text)
+
+
+def _parts(secret: str) -> list[str]:
+    """Return a secret, and what it is made of if it is the value of an authorization header (RFC 9110, 11.4)."""
+    found = _HEADER.fullmatch(secret)
+    if found is None:
+        return [secret]
+    parts = [secret, found[2]]
+    if found[1].lower() == "basic":
+        with suppress(ValueError):
+            parts.append(b64decode(found[2], validate=True).decode().partition(":")[2])
+    return parts
 
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
