@@ -58,6 +58,8 @@ class Engine:
         self._lock = lock
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reloading: asyncio.Task[None] | None = None
+        self._reload_wanted = False
+        self._following = asyncio.Lock()
         self.clock = SystemClock()
         self.started_us = self.clock.now_us()
         self.signal = LocalSignal()
@@ -231,19 +233,23 @@ class Engine:
         Raises:
             ConfigError: it has problems, and nothing was changed.
         """
-        self.config, done = await follow(self.config.path, self.config, self.room.mcp)
+        async with self._following:  # one after the other: what the file says last is what counts
+            self.config, done = await follow(self.config.path, self.config, self.room.mcp)
         return done
 
     def reload_soon(self) -> None:
         """Follow the configuration file in the background; problems go to the log."""
+        self._reload_wanted = True  # also while one runs, which may have read the file already
         if self._reloading is None or self._reloading.done():
             self._reloading = asyncio.create_task(self._reload_and_tell(), name="reload")
 
     async def _reload_and_tell(self) -> None:
-        try:
-            await self.reload()
-        except ConfigError as exc:
-            _log.error("the configuration has problems, nothing was changed", problems=str(exc))
+        while self._reload_wanted:
+            self._reload_wanted = False
+            try:
+                await self.reload()
+            except ConfigError as exc:
+                _log.error("the configuration has problems, nothing was changed", problems=str(exc))
 
     async def serve(self) -> int:
         """Run until `stop`, then shut down in order; returns the exit code.

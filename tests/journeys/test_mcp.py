@@ -139,6 +139,28 @@ async def test_a_server_joins_and_leaves_by_reload_and_a_broken_file_changes_not
         assert await service.stop() == 0
 
 
+async def test_a_change_that_is_made_while_another_is_followed_is_followed_too(
+    tmp_path: Path, telegram: BotApi, model: OpenAIApi, service: Service
+) -> None:
+    """A server that does not want to go holds the first reload up for some seconds."""
+    slow = Script(name="slow", process=ProcessFaults(ignore_stdin_end=True, ignore_sigterm=True))
+    async with StdioServer(tmp_path, slow) as one, McpServer(mcp_scripts.workshop()) as two:
+        plain = dict(service.sections)
+        service.configure(plain, _mcp(slow=_process(one)))
+        await service.start()
+        await _until_state(service, slow="ready")
+        service.configure(plain)
+        os.kill(service.pid, signal.SIGHUP)
+        await one.wait_for(lambda: one.record.of("ended"))  # its input; it does not care
+        service.configure(plain, _mcp(two={"url": two.url, "allow_private": True}))
+        os.kill(service.pid, signal.SIGHUP)
+        await _until_state(service, two="ready")
+        changes = [await service.cli("reload") for _ in range(2)]
+        assert [(change.code, change.out) for change in changes] == [(0, "nothing has changed\n")] * 2
+        assert await service.stop() == 0
+        assert not one.alive()
+
+
 async def test_a_server_that_starts_after_the_bot_is_found_by_the_call_that_needs_it(
     tmp_path: Path, telegram: BotApi, model: OpenAIApi, service: Service
 ) -> None:
