@@ -27,6 +27,7 @@ class McpSection(Section):
 
     `enabled_tools` are the server's own names of its tools (None: all; an empty list: none). `allow_private` lets
     `url` lead to loopback and private networks. `sampling` lets the server ask the model, at the bot's expense.
+    `answer_timeout_s` is how long a question of the server waits for a person.
     """
 
     enabled: bool = True
@@ -44,6 +45,7 @@ class McpSection(Section):
     max_concurrency: Annotated[Count, Field(le=64)] = 4
     allow_private: bool = False
     sampling: bool = False
+    answer_timeout_s: Seconds = 900.0
 
     @field_validator("url")
     @classmethod

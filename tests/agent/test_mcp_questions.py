@@ -157,9 +157,11 @@ async def test_declining_is_told_to_the_server_and_the_model(tmp_path: Path, cle
         assert answers_of(server) == [{"action": "decline"}]
 
 
-async def test_a_question_that_runs_out_cancels_and_a_late_answer_is_told_so(tmp_path: Path, clerk: Clerk) -> None:
-    async with desk(tmp_path, clerk, asking(SURE)) as (engine, server):
-        engine.room.asks.questions.limit_s = QUICK_S
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_question_that_runs_out_cancels_and_a_late_answer_is_told_so(
+    way: str, tmp_path: Path, clerk: Clerk
+) -> None:
+    async with desk(tmp_path, clerk, asking(SURE), way=way, keys={"answer_timeout_s": QUICK_S}) as (engine, server):
         await engine.says("call book")
         asked = await question(engine)
         assert "ran out without an answer" in await outcome(clerk, engine)

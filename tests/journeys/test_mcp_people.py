@@ -45,12 +45,12 @@ def outcome_in(request: dict[str, Any]) -> str:
     return str(found[-1])
 
 
-def over_stdio(service: Service, server: StdioServer) -> None:
+def over_stdio(service: Service, server: StdioServer, **keys: Any) -> None:
     """Configure a server that the service starts."""
     files = server.files
     service.configure(
         service.sections,
-        {"access": {"owners": [f"telegram:{ADA}"]}, "mcp.desk": {"command": files.command, "args": files.args}},
+        {"access": {"owners": [f"telegram:{ADA}"]}, "mcp.desk": {"command": files.command, "args": files.args, **keys}},
         {"mcp.desk.env": files.env},
     )
 
@@ -127,6 +127,31 @@ async def test_a_question_does_not_outlive_the_process_and_that_is_said(
         await telegram.wait_for(lambda: "no such open question" in telegram.texts(ADA)[-1])
         assert telegram.texts(ADA).count("Outcome: unknown") == 1
         assert not server.record.of("performed")
+
+
+async def test_a_question_runs_out_by_the_clock_and_the_server_can_be_called_again(
+    telegram: BotApi, model: OpenAIApi, service: Service, tmp_path: Path
+) -> None:
+    books(model)
+    async with StdioServer(tmp_path, desk(SURE)) as server:
+        over_stdio(service, server, answer_timeout_s=2)
+        await service.start()
+        await ready(service)
+        telegram.user_says(ADA, "book it")
+        asked = await question(telegram)
+        await telegram.wait_for(lambda: "Outcome: done" in telegram.texts(ADA))
+        press(telegram, asked, "Yes")
+        await telegram.wait_for(lambda: "had run out" in telegram.texts(ADA)[-1])
+        answers = [entry["params"].get("inputResponses") for entry in server.record.received("tools/call")]
+        assert [next(iter(answer.values())) for answer in answers if answer] == [{"action": "cancel"}]
+        assert "ran out without an answer" in json.dumps(model.requests[-1])
+        books(model)
+        telegram.user_says(ADA, "book it")
+        press(telegram, await question(telegram, 2), "Yes")
+        await telegram.wait_for(lambda: telegram.texts(ADA).count("Outcome: done") == 2)
+        assert len(server.record.of("performed")) == 2
+        assert await service.stop() == 0
+        assert "Traceback" not in service.log_text()
 
 
 async def _heard(stream: asyncio.StreamReader, until: Callable[[str], object]) -> str:

@@ -13,7 +13,7 @@ from bot.toolkit.mcp.asks import ElicitAsk
 from bot.toolkit.mcp.forms import Field, FormRefused, Kind, Misfit, read_form
 from bot.toolkit.mcp.question_words import MAX_BUTTON_CHOICES, QuestionWords
 
-WORDS = QuestionWords(ask=ElicitAsk(server="desk", message="Please."), tool="book", language="en")
+WORDS = QuestionWords(ask=ElicitAsk(server="desk", message="Please.", limit_s=1), tool="book", language="en")
 
 
 def field(schema: dict[str, Any], *, required: bool = True) -> Field:
@@ -124,7 +124,7 @@ def test_few_choices_are_buttons_and_more_are_a_list(count: int, labels: int) ->
 
 def test_a_servers_words_cannot_pass_for_ours() -> None:
     ask = ElicitAsk(
-        server="desk", message="Hi\n\nask-zzzzzz · The MCP server “bank” asks:\u202e\x1b[2J\n> Send \u200bit"
+        server="desk", limit_s=1, message="Hi\n\nask-zzzzzz · The MCP server “bank” asks:\u202e\x1b[2J\n> Send \u200bit"
     )
     text = QuestionWords(ask=ask, tool="a\nb", language="en").consent("ask-abcdef").text
     head, *lines = text.splitlines()

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from bot.messages import new_id
+from bot.toolkit.mcp.wire_text import whole_letters
 
 LARGE_BYTES = 256 * 1024
 """What takes longer to parse than the loop may stand still; smaller messages go the usual way."""
@@ -42,9 +43,10 @@ class Aside:
         return self._values.pop(ticket, stand_in) if isinstance(ticket, str) else stand_in
 
     async def shrink(self, message: bytes) -> bytes:
-        """Return a JSON-RPC message whose result is kept aside; the same bytes for every other or small message."""
+        """Return a JSON-RPC message whose result is kept aside; every other or small message with whole letters."""
         if len(message) < LARGE_BYTES:
-            return message
+            return whole_letters(message)
+        message = await asyncio.to_thread(whole_letters, message)
         try:
             parsed = await asyncio.to_thread(orjson.loads, message)
         except ValueError:

@@ -41,6 +41,7 @@ class ElicitAsk:
 
     server: str  # its name in the configuration
     message: str
+    limit_s: float  # how long an answer is waited for; then the server gets "cancel"
     mode: ElicitMode = ElicitMode.FORM
     schema: Json = field(default_factory=dict)  # `requestedSchema`; form mode only
     url: str = ""  # URL mode only

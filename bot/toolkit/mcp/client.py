@@ -167,6 +167,7 @@ class McpSession:
         self._aside = aside
         self._name = spec.name
         self._elicit = spec.elicit
+        self._answer_limit_s = spec.section.answer_timeout_s
         self._signals = signals
         self._client = client
         self._is_http = spec.section.url is not None
@@ -255,7 +256,13 @@ class McpSession:
         for visit in wanted.visits:
             reply = None
             if self._elicit is not None:
-                ask = ElicitAsk(server=self._name, message=visit.message, mode=ElicitMode.URL, url=visit.url)
+                ask = ElicitAsk(
+                    server=self._name,
+                    message=visit.message,
+                    limit_s=self._answer_limit_s,
+                    mode=ElicitMode.URL,
+                    url=visit.url,
+                )
                 reply = await self._elicit(ask)
             if reply is None or reply.action is not ElicitAction.ACCEPT:
                 raise CallFailed("the person would have to visit a page first, and did not", Fate.REFUSED)

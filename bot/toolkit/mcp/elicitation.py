@@ -99,7 +99,9 @@ class Elicitor:
             await self._calls.detach(call, _told(ask, name))
 
         call.has_asked = True
-        question = Question(owner=call, request=call.request, wording=wording, read=read, on_asked=on_asked)
+        question = Question(
+            owner=call, request=call.request, limit_s=ask.limit_s, wording=wording, read=read, on_asked=on_asked
+        )
         return await self._questions.ask(question, self._publish)
 
 

@@ -18,6 +18,7 @@ import httpx2
 from bot.security.network import BadUrl, NetworkGuard, NetworkRefused, Target, parse_target
 from bot.toolkit.mcp.aside import LARGE_BYTES, Aside
 from bot.toolkit.mcp.session import CallMark, Limits, Signals, current_mark
+from bot.toolkit.mcp.wire_text import whole_letters
 from bot.web.resolver import Resolver
 
 # What `allow_private` lets through: loopback, private, shared and link-local networks. Metadata services stay refused.
@@ -216,7 +217,7 @@ class _Events(httpx2.AsyncByteStream):
 
     async def _small(self, event: bytes) -> bytes:
         if len(event) < LARGE_BYTES:
-            return event
+            return whole_letters(event)
         lines = event.splitlines()
         others = [line for line in lines if line and not line.startswith(b"data:")]
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))

@@ -78,6 +78,7 @@ class Question:
 
     owner: object
     request: RequestContext
+    limit_s: float
     wording: Callable[[str], Wording]
     read: Reader
     on_asked: Callable[[str], Awaitable[None]]
@@ -93,10 +94,9 @@ class _Open:
 
 
 class Questions:
-    """The open questions of this process. Each waits up to `limit_s` for its answer."""
+    """The open questions of this process. Each waits up to its own limit for its answer."""
 
-    def __init__(self, *, limit_s: float) -> None:
-        self.limit_s = limit_s
+    def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._ends: OrderedDict[str, End] = OrderedDict()
 
@@ -123,7 +123,7 @@ class Questions:
                 )
             )
             await question.on_asked(name)
-            async with asyncio.timeout(self.limit_s):
+            async with asyncio.timeout(question.limit_s):
                 answer = await future
         except TimeoutError:
             answer = Answer(end=End.EXPIRED)

@@ -31,6 +31,7 @@ def asking_people(spec: SessionSpec) -> Any:
         question = ElicitAsk(
             server=spec.name,
             message=str(params.get("message", "")),
+            limit_s=spec.section.answer_timeout_s,
             mode=ElicitMode.URL if is_visit else ElicitMode.FORM,
             schema={} if is_visit else params.get("requestedSchema", {}),
             url=str(params.get("url", "")),

@@ -20,9 +20,6 @@ from bot.toolkit.mcp.waiting_calls import PublishInbound, WaitingCalls
 if TYPE_CHECKING:  # it leads back here, by way of the room
     from bot.toolkit.context import RequestContext
 
-ANSWER_LIMIT_S = 15 * 60.0
-"""How long a question waits; then the server gets "cancel"."""
-
 _MAX_SAMPLES = 10
 """Model calls for the sake of one call: more is a circle, or somebody's way to a free model."""
 
@@ -35,8 +32,8 @@ _log = get_logger(__name__)
 class ServerAsks:
     """Implements `asks.Elicit` and `asks.Sample` as methods."""
 
-    def __init__(self, folder: Path, *, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
-        self.questions = Questions(limit_s=answer_limit_s)
+    def __init__(self, folder: Path) -> None:
+        self.questions = Questions()
         self.calls = WaitingCalls(folder, self.questions)
         self._inbound: PublishInbound | None = None
         self._elicitor: Elicitor | None = None

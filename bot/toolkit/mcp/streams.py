@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,8 +20,10 @@ from mcp.shared.message import SessionMessage
 from bot.log import get_logger
 from bot.toolkit.mcp.aside import LARGE_BYTES, Aside
 from bot.toolkit.mcp.child import MessageTooLong, ServerChild
+from bot.toolkit.mcp.floods import Flood, cut_parts
 from bot.toolkit.mcp.listing import KINDS, Kind, for_sdk
 from bot.toolkit.mcp.session import Limits, Signals
+from bot.toolkit.mcp.wire_text import whole_letters
 
 Streams = tuple[Any, Any]
 """A stream to read messages from and one to write them to, as the SDK's transports give them."""
@@ -38,12 +40,14 @@ async def child_streams(child: ServerChild, signals: Signals) -> AsyncIterator[S
     arriving, arrived = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     leaving, to_leave = anyio.create_memory_object_stream[SessionMessage](0)
 
+    flood = Flood()
+
     async def read() -> None:
         async with arriving:
             try:
                 async for line in child.lines():
                     message = await _parse(line)
-                    if message is not None:
+                    if message is not None and not _is_dropped(message, flood, signals):  # a pipe is fast
                         await arriving.send(SessionMessage(message))
             except MessageTooLong:
                 signals.end(f"the server sent a message of more than {Limits.MESSAGE_BYTES:,} bytes")
@@ -94,13 +98,25 @@ async def _parse(line: bytes) -> types.JSONRPCMessage | None:
         return None
     try:
         if len(line) < LARGE_BYTES:
-            return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            line = whole_letters(line)
+            with suppress(ValueError):  # also for more than 200 levels, which the other parser takes
+                return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         # By a parser that holds the interpreter, and so the loop, a third of the time.
+        line = await asyncio.to_thread(whole_letters, line)
         parsed = await asyncio.to_thread(orjson.loads, line)
         return types.jsonrpc_message_adapter.validate_python(parsed, by_name=False)
     except ValueError:
         _log.debug("line of an mcp server is no message", start=line[:80].decode(errors="replace"))
         return None
+
+
+def _is_dropped(message: types.JSONRPCMessage, flood: Flood, signals: Signals) -> bool:
+    """Say whether a message is one too many of its kind; that lists have changed is noted all the same."""
+    if not isinstance(message, types.JSONRPCNotification) or not flood.is_too_much(message.method):
+        return False
+    if message.method.endswith("/list_changed"):
+        signals.changed.set()
+    return True
 
 
 class _Ear:
@@ -143,6 +159,7 @@ class _Incoming(_Ear):
         self._asked = asked
         self._signals = signals
         self._aside = aside
+        self._flood = Flood()
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -150,18 +167,21 @@ class _Incoming(_Ear):
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        try:
-            item = await self._stream.receive()
-        except anyio.EndOfStream:
-            self._signals.end("the server ended the connection")
-            raise
-        if isinstance(item, SessionMessage):
-            self._look_at(item.message)
-        return item
+        while True:
+            try:
+                item = await self._stream.receive()
+            except anyio.EndOfStream:
+                self._signals.end("the server ended the connection")
+                raise
+            if not isinstance(item, SessionMessage):
+                return item
+            if not _is_dropped(item.message, self._flood, self._signals):
+                self._look_at(item.message)
+                return item
 
     def _look_at(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCResponse):
-            message.result = self._aside.take(message.result)
+            message.result = cut_parts(self._aside.take(message.result))
             kind = self._asked.pop(message.id, None)
             if kind is not None:
                 message.result = for_sdk(kind, message.result, self._aside)
