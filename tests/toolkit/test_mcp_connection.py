@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,18 @@ async def test_a_bad_request_that_speaks_of_sessions_is_not_made_again(tmp_path:
         assert len(server.record.received("tools/call")) == 1
         assert await link.echo("still here") == "still here"
         assert len(server.record.received("initialize")) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault(kind=Kind.CONTENT_TYPE), Fault(kind=Kind.STATUS, code=202)])
+@pytest.mark.parametrize("way", ["http-2025", "http-2026"])
+async def test_a_success_without_an_answer_leaves_the_outcome_unknown(way: str, fault: Fault, tmp_path: Path) -> None:
+    script = mcp_scripts.workshop()
+    script.faults = [replace(fault, name="create_ticket")]
+    async with running(way, tmp_path, script) as server, linked(section_of(server, way), tmp_path) as link:
+        with pytest.raises(McpCallError) as failed:
+            await link.ticket("one")
+        assert failed.value.outcome_unknown
+        assert len(server.record.received("tools/call")) == 1
 
 
 async def test_a_session_that_is_lost_between_calls_is_noticed_by_its_stream(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -106,6 +107,38 @@ def test_a_stream_of_events_is_the_same_wherever_it_is_cut(ends: list[str], cuts
         return [(event.id, event.event, event.data) async for event in httpx2.EventSource(response)]
 
     assert asyncio.run(read()) == [(str(number), "message", f"a{number}\nb") for number in range(len(ends))]
+
+
+_FIRST_CONNECT = """
+import asyncio, sys
+from pathlib import Path
+from bot.toolkit.mcp.connection import _load_opener
+from tests.platforms.mcp_scripts import workshop
+from tests.platforms.mcp_ways import running
+from tests.support.mcp_links import linked, section_of
+
+async def main():
+    folder, way = Path(sys.argv[1]), sys.argv[2]
+    async with running(way, folder, workshop()) as server:
+        await asyncio.to_thread(_load_opener)
+        before = set(sys.modules)
+        async with linked(section_of(server, way), folder) as link:
+            assert await link.echo("there") == "there"
+        print(*sorted(set(sys.modules) - before))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("way", ["http-2025", "sse-2025", "stdio-2025"])
+async def test_the_first_connection_imports_no_library_on_the_loop(way: str, tmp_path: Path) -> None:
+    arguments = (sys.executable, "-c", _FIRST_CONNECT, str(tmp_path), way)
+    process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    imported = out.decode().split()
+    assert not [name for name in imported if name.startswith(("httpcore2", "httpx2", "mcp", "anyio._backends"))]
+    assert len(imported) < 10, imported
 
 
 async def test_others_run_while_hundreds_of_tools_are_shown(tmp_path: Path) -> None:

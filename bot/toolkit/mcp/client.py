@@ -53,6 +53,7 @@ from bot.toolkit.mcp.streams import Streams, child_streams, overheard
 
 _WORDS_CHARS = 500  # of a server's own words in a message of ours
 _LOST = ("Connection closed", "SSE stream")
+_NO_ANSWER = ("Unexpected content type", "server answered a request with 202")  # of the SDK, for a success
 _LOGIN_STATUSES = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _LISTEN_AGAIN_S = 5.0
 _KNOWS_S = 5.0  # how long a server may take to say whether it knows a session
@@ -349,7 +350,7 @@ class McpSession:
         if mark.status:
             is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE
             return CallFailed(f"HTTP {mark.status}: {words}", Fate.UNKNOWN if is_open else Fate.REFUSED)
-        if error.code == types.PARSE_ERROR:
+        if error.code == types.PARSE_ERROR or (self._is_http and error.message.startswith(_NO_ANSWER)):
             return CallFailed(f"its answer is not of the protocol ({words})", Fate.UNKNOWN)
         return CallFailed(f"{words} (error {error.code})", Fate.REFUSED)
 
