@@ -175,6 +175,7 @@ class ServerChild:
         if not await self._wait_for_exit(GENTLE_S):
             _log.warning("process of an mcp server cannot be killed", server=self._name, pid=self.pid)
         self._transport.close()
+        await self._wait_for_group(GENTLE_S)  # what it started dies by the same signal, but in its own time
 
     async def _wait_for_exit(self, limit_s: float) -> bool:
         with suppress(TimeoutError):
