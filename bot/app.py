@@ -85,6 +85,7 @@ class Engine:
             self.channels,
             self.clock,
             dead_letter_after_min=config.limits.dead_letter_after_min,
+            rate_limited_after_min=config.limits.rate_limited_after_min,
         )
         self.models = build_models(config, self.clock)
         self.sound = build_sound(config, self.clock)

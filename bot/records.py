@@ -195,7 +195,7 @@ class DraftState:
     """How things stand for showing a turn's unfinished text.
 
     `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
-    nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    (on the scale of waits) nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
     `newest_outbox_id` (over all chats) and `message_count` (of the turn) tell later whether anything was added.
     """
 
@@ -266,7 +266,8 @@ class OutboxRow:
     """A message the delivery worker holds.
 
     `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark when
-    its outcome is unknown.
+    its outcome is unknown. The first try is told twice: by the wall clock, to be compared to what platforms say,
+    and on the scale of waits (`Clock.steady_us`), to be compared to now; 0 before it.
     """
 
     id: int
@@ -276,6 +277,7 @@ class OutboxRow:
     uncertain: int
     created_us: int
     first_try_us: int
+    tried_us: int = 0
     sent_ids: tuple[str, ...] = ()
     error: str = ""
 
@@ -506,6 +508,7 @@ class StoreStatus:
     inbox_queued: int
     turns_running: int
     outbox_queued: int
+    outbox_delayed: int  # of those queued, the ones that were tried already and wait for another try
     outbox_uncertain: int
     jobs_active: int
     dead_letters: tuple[DeadLetter, ...]

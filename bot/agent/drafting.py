@@ -142,7 +142,7 @@ class Drafting:
 
     def _may_show(self, state: DraftState) -> bool:
         """Say whether the chat may be shown something now."""
-        if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.now_us():
+        if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.steady_us():
             return False
         return bool(self._draft_id) or state.is_next  # what is new does not stand above what waits to be sent
 
@@ -165,7 +165,7 @@ class Drafting:
         except RateLimited as exc:
             wait_s = exc.retry_after_s or _AFTER_FAILURE_S
             _log.warning("drafts are rate limited", wait_s=wait_s)
-            until_us = self._parts.clock.now_us() + round(wait_s * US_PER_S)
+            until_us = self._parts.clock.steady_us() + round(wait_s * US_PER_S)
             await self._parts.outbox.delay_chat(self._turn.address, until_us)
             self._changed.set()
         except ChannelError as exc:

@@ -151,7 +151,11 @@ class Steps(Protocol):
 
 
 class Outbox(Protocol):
-    """Messages on their way out, ordered per (channel, chat, thread)."""
+    """Messages on their way out, ordered per (channel, chat, thread).
+
+    Waits and leases are on the scale of `Clock.steady_us`: setting the wall clock moves none of them. A wait that
+    another process left lasts no longer than it was to last in all.
+    """
 
     async def put(self, message: OutboundMessage) -> int:
         """Commit one message that belongs to no turn; returns its outbox id."""

@@ -157,7 +157,12 @@ class Rig:
             store, self.signal, self.clock, self.composer, catch_up_max_age_h=setup.jobs.catch_up_max_age_h
         )
         self.delivery = Delivery(
-            self.bus, store.outbox, self.channels, self.clock, dead_letter_after_min=limits.dead_letter_after_min
+            self.bus,
+            store.outbox,
+            self.channels,
+            self.clock,
+            dead_letter_after_min=limits.dead_letter_after_min,
+            rate_limited_after_min=limits.rate_limited_after_min,
         )
         workspace = setup.folder / "workspace"
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
