@@ -1,4 +1,4 @@
-"""The wall clock is set while things wait: an hour back, as by a correction, or forward, as after a pause of the machine.
+"""The wall clock is set while things wait: an hour back, as by a correction, or forward, as after a pause.
 
 Waits and leases go on as if nothing had happened; only reminders follow the wall clock.
 """

@@ -63,8 +63,8 @@ def _let_go(conn: sqlite3.Connection, channel: str, now: int) -> None:
     """Let rows whose wait is over be claimed: from here on they stand in line by their age alone."""
     conn.execute(
         "UPDATE outbox SET due_us = 0 WHERE id IN"
-        f" (SELECT id FROM outbox WHERE channel = ? AND due_us > 0 AND due_us <= ? LIMIT {_LET_GO_AT_ONCE})",  # noqa: S608
-        (channel, now),
+        " (SELECT id FROM outbox WHERE channel = ? AND due_us > 0 AND due_us <= ? LIMIT ?)",
+        (channel, now, _LET_GO_AT_ONCE),
     )
 
 
