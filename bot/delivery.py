@@ -31,6 +31,7 @@ from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
 from bot.records import TRIED_PART, UNKNOWN_PART, OutboxRow, SendState
+from bot.spool import Spool
 
 _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
@@ -118,12 +119,14 @@ class Delivery:
         dead_letter_after_min: float,
         rate_limited_after_min: float = 60,
         limits: SendLimits | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self._bus = bus
         self._outbox = outbox
         self._channels = channels
         self._clock = clock
         self._limits = limits or SendLimits()
+        self._spool = spool
         self._patience_us = int(dead_letter_after_min * 60 * US_PER_S)
         self._rate_limited_us = max(self._patience_us, int(rate_limited_after_min * 60 * US_PER_S))
         self._busy: Counter[str] = Counter()
@@ -215,6 +218,16 @@ class Delivery:
             fault_point("settled")
             if more:
                 self._bus.ring(Topic.OUTBOUND)
+            if progress.is_known:  # else somebody may have it sent again
+                await self._forget_files(row)
+
+    async def _forget_files(self, row: OutboxRow) -> None:
+        """Remove the copies of a message's files; what fails is left to the next clean-up."""
+        if self._spool is not None and any(file.copy for file in row.message.attachments):
+            try:
+                await asyncio.to_thread(self._spool.forget, row.message.attachments)
+            except OSError as exc:
+                _log.warning("copies of sent files not removed", error=str(exc))
 
     # --- sends whose outcome is unknown
 

@@ -214,8 +214,12 @@ def _shown(file: Attachment) -> str:
 def _opened(file: Attachment) -> BinaryIO:
     """Open a file; one with a root is walked to from there, so that nothing outside of it is ever opened.
 
-    The roots themselves are out of the tools' reach; that of a chat that has moved is a link to the new one.
+    Of one that was copied when its message was accepted the copy is opened, and nothing else. The roots themselves are
+    out of the tools' reach; that of a chat that has moved is a link to the new one.
     """
+    if file.copy:
+        folder, name = os.path.split(file.copy)
+        return WorkspaceView(root=Path(folder), shared=Path(folder), alone=True).open_read(name)
     if not file.root:
         return open(os.open(file.path, _READ), "rb")  # noqa: PTH123  # a pipe must not be waited for
     inside = os.path.relpath(file.path, file.root)

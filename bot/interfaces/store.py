@@ -218,6 +218,9 @@ class Outbox(Protocol):
     async def get(self, outbox_id: int) -> OutboxRow | None:
         """Return a message by its id, None when there is none (any more)."""
 
+    async def copied_files(self) -> set[str]:
+        """Return the paths of the copies (`Attachment.copy`) that messages name which may still be sent."""
+
     async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
         """Return the message of a chat of which a part has this platform id; of the newest thousand of the chat."""
 

@@ -8,12 +8,8 @@ from itertools import takewhile
 
 from bot.records import UNKNOWN_PART, OutboxChange, OutboxEntry, OutboxPage, OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbox_row
-from bot.store.outbox import put_withdrawal
+from bot.store.outbox import UNSENT, put_withdrawal
 
-_LISTED = (  # each part is what one of the table's indexes holds
-    "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
-    " UNION ALL SELECT id FROM outbox WHERE uncertain > 0 AND state = 'uncertain')"
-)
 _COLUMNS = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
 
 
@@ -22,10 +18,10 @@ def page(conn: sqlite3.Connection, *, before_id: int | None, limit: int) -> Outb
     sql = (
         f"SELECT {_COLUMNS}, CASE o.state WHEN 'queued' THEN n.at_us WHEN 'sending' THEN o.lease_us END"  # noqa: S608
         " FROM outbox o JOIN outbox_next n ON n.id = o.id"
-        f" WHERE o.id IN {_LISTED} AND (? IS NULL OR o.id < ?) ORDER BY o.id DESC LIMIT ?"
+        f" WHERE o.id IN {UNSENT} AND (? IS NULL OR o.id < ?) ORDER BY o.id DESC LIMIT ?"
     )
     rows = conn.execute(sql, (before_id, before_id, limit)).fetchall()
-    (total,) = conn.execute(f"SELECT count(*) FROM {_LISTED}").fetchone()  # noqa: S608
+    (total,) = conn.execute(f"SELECT count(*) FROM {UNSENT}").fetchone()  # noqa: S608
     entries = [OutboxEntry(row=outbox_row(row[:-1]), next_us=row[-1]) for row in reversed(rows)]
     return OutboxPage(entries=tuple(entries), total=total)
 

@@ -19,6 +19,12 @@ SEND_LEASE_US = 300 * US_PER_S
 CLAIMABLE = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE channel = ? AND due_us = 0 ORDER BY id LIMIT ?"  # noqa: S608
 """The rows of a channel that may be sent, the oldest of each order key; reads no row but these."""
 
+UNSENT = (  # each part is what one of the table's indexes holds
+    "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
+    " UNION ALL SELECT id FROM outbox WHERE uncertain > 0 AND state = 'uncertain')"
+)
+"""The ids of the rows that are not well sent: each of them may be sent again."""
+
 _LET_GO_AT_ONCE = 1_000  # rows in one transaction; a few milliseconds
 
 
@@ -220,6 +226,14 @@ class SqlOutbox:
         """See `Outbox.get`."""
         sql = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = ?"  # noqa: S608 - a constant
         return await self._database.read(lambda conn: _one(conn.execute(sql, (outbox_id,))))
+
+    async def copied_files(self) -> set[str]:
+        """See `Outbox.copied_files`."""
+        sql = (
+            "SELECT a.value ->> '$.copy' AS copy FROM outbox o, json_each(o.body, '$.attachments') a"  # noqa: S608
+            f" WHERE o.id IN {UNSENT} AND copy IS NOT NULL"
+        )
+        return await self._database.read(lambda conn: {str(row[0]) for row in conn.execute(sql)})
 
     async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
         """See `Outbox.sent_as`."""
