@@ -22,6 +22,11 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Diese Schaltfläche gilt nicht mehr.",
         "这个按钮已失效。",
     ),
+    "file.not_taken": (
+        "(The file {name} cannot be sent here.)",
+        "(Die Datei {name} kann hier nicht gesendet werden.)",
+        "（文件 {name} 无法在这里发送。）",
+    ),
     "command.not_here": (
         "I am not in this conversation, so my answer cannot come here. Invite me, or write to me directly,"
         " and ask again.",

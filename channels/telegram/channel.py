@@ -14,7 +14,9 @@ from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import CHANNEL, BotIdentity
+from channels.telegram.courtesies import Courtesies
 from channels.telegram.desk import UpdateDesk
+from channels.telegram.editing import Editing
 from channels.telegram.groups import Groups
 from channels.telegram.marks import Pauses, SeenMark
 from channels.telegram.menu import publish_menu
@@ -56,8 +58,10 @@ class TelegramChannel(SupervisedChannel):
         self._closed = False
         self._receiver: Poller | WebhookReceiver | None = None
         self._groups = Groups(section.group_policy, context.cursors)
-        self._seen = SeenMark(section.seen_reaction, timing, context.clock)
+        self._courtesies = Courtesies(timing, context.clock)
+        self._seen = SeenMark(section.seen_reaction, self._courtesies, context.clock)
         self._typing_pauses = Pauses(context.clock)
+        self.editing = Editing(section.api_url, timing)
 
     @classmethod
     def create(cls, context: ChannelContext, timing: Timing | None = None) -> TelegramChannel:
@@ -78,6 +82,7 @@ class TelegramChannel(SupervisedChannel):
 
         async def receive() -> None:
             desk.beside(publish_menu(api, self._context.menu(), self._timing), "telegram-menu")
+            desk.beside(self.editing.find_out(api, identity.id), "telegram-editing")
             await receiver.run()
 
         await desk.serve(receive)
@@ -119,7 +124,7 @@ class TelegramChannel(SupervisedChannel):
         from channels.telegram.sending import Sender  # the markdown renderer: 80 ms
 
         api = BotApi(self._section.token.get_secret_value(), self._section.api_url)
-        return api, Sender(api, self._timing)
+        return api, Sender(api, self._timing, self._context.language)
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -150,7 +155,7 @@ class TelegramChannel(SupervisedChannel):
         if self._drafts is None:
             from channels.telegram.drafts import Drafts  # the markdown renderer, loaded by now
 
-            self._drafts = Drafts(api, self._timing)
+            self._drafts = Drafts(api, self._timing, self.editing)
         return self._drafts
 
     def private_address(self, user_id: str) -> Address:
@@ -164,7 +169,7 @@ class TelegramChannel(SupervisedChannel):
         params = {"chat_id": address.chat_id, "message_thread_id": self._groups.action_thread(address)}
         try:
             api, _ = await self._open()
-            await api.call("sendChatAction", {**params, "action": "typing"}, timeout_s=self._timing.call_s)
+            await self._courtesies.call(api, "sendChatAction", {**params, "action": "typing"})
         except ChannelError as exc:
             if isinstance(exc, RateLimited):
                 self._typing_pauses.begin(address, exc)

@@ -14,6 +14,8 @@ from bot.interfaces import Draft
 from bot.log import get_logger
 from bot.messages import Address, OutboundKind
 from channels.telegram.config import Timing
+from channels.telegram.editing import Editing
+from channels.telegram.errors import MethodMissing
 from channels.telegram.rendering import TEXT_LIMIT, TextPart, render
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
@@ -33,13 +35,19 @@ _log = get_logger(__name__)
 class Drafts:
     """The drafts of one bot."""
 
-    def __init__(self, api: BotApi, timing: Timing) -> None:
+    def __init__(self, api: BotApi, timing: Timing, editing: Editing) -> None:
         self._api = api
+        self._editing = editing
         self._timing = timing
         self._shown: OrderedDict[tuple[str, str], TextPart] = OrderedDict()  # by chat and message
 
     async def show(self, draft: Draft) -> str:
-        """See `Channel.show_draft`. A draft that the person has deleted stays deleted."""
+        """See `Channel.show_draft`. A draft that the person has deleted stays deleted.
+
+        Where nothing can be edited nothing is shown: it would stay there beside the answer.
+        """
+        if not self._editing.works:
+            return draft.draft_id
         text = draft.text[:_NEEDED_CHARS]
         if len(text) > _LONG_CHARS:
             parts = await asyncio.to_thread(render, text, OutboundKind.REPLY)
@@ -80,6 +88,9 @@ class Drafts:
             await self._with_or_without_markup("editMessageText", where, part)
         except SendUncertain as exc:  # as above
             raise ChannelError(str(exc)) from exc
+        except MethodMissing as exc:
+            self._editing.is_missing(str(exc))
+            raise
         except SendRejected as exc:
             if not _mentions(exc, (_NOT_MODIFIED,)):
                 raise

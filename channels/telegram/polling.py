@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendRejected, StoreError
+from bot.errors import ChannelAuthError, ChannelError, RateLimited, StoreError
 from bot.interfaces import ChannelState, Cursors
 from bot.log import get_logger
 from channels.supervision import Backoff
@@ -76,13 +76,8 @@ class Poller:
 
         Raises:
             ChannelAuthError: the token is refused.
-            ChannelError: whether a webhook stands in the way cannot be known.
         """
-        try:
-            await remove_webhook(self._api, self._timing)
-        except SendRejected as exc:
-            # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
-            _log.info("webhooks not looked at", error=str(exc))
+        # Nothing is asked first: where a webhook stands in the way, polling says so.
         self._report(ChannelState.READY, "")
         restored = False
         while True:
@@ -176,28 +171,30 @@ class Poller:
 
     async def _pause_for_conflict(self, exc: PollConflict) -> None:
         self._conflicts += 1
+        if "webhook" in str(exc).lower() and self._conflicts <= CONFLICTS_TOLERATED and await self._remove_webhook():
+            return
         if self._conflicts > CONFLICTS_TOLERATED:
             self._report(ChannelState.OFFLINE, f"another process polls with the same token ({exc})")
         _log.warning("polling conflict", error=str(exc), in_a_row=self._conflicts)
         await asyncio.sleep(self._timing.conflict_s)
-        if "webhook" in str(exc):
-            try:
-                await remove_webhook(self._api, self._timing)
-            except RateLimited as limited:
-                await asyncio.sleep(limited.retry_after_s or self._timing.retry_base_s)
-            except ChannelAuthError:
-                raise
-            except ChannelError as failed:
-                _log.warning("webhook not removed", error=str(failed))
+        if self._conflicts > CONFLICTS_TOLERATED and "webhook" in str(exc).lower():
+            await self._remove_webhook()
 
+    async def _remove_webhook(self) -> bool:
+        """Take a webhook away, which forbids polling; what waits for it is kept. Say whether it went.
 
-async def remove_webhook(api: BotApi, timing: Timing) -> None:
-    """Take a webhook away, which forbids polling; what waits for it is kept.
-
-    Raises:
-        ChannelError: the platform did not answer or refused.
-    """
-    info = await api.call("getWebhookInfo", {}, timeout_s=timing.call_s)
-    if isinstance(info, dict) and info.get("url"):
+        Raises:
+            ChannelAuthError: the token is refused.
+        """
         _log.warning("removing the webhook, it forbids polling")
-        await api.call("deleteWebhook", {"drop_pending_updates": False}, timeout_s=timing.call_s)
+        try:
+            await self._api.call("deleteWebhook", {"drop_pending_updates": False}, timeout_s=self._timing.call_s)
+        except RateLimited as limited:
+            await asyncio.sleep(limited.retry_after_s or self._timing.retry_base_s)
+        except ChannelAuthError:
+            raise
+        except ChannelError as failed:
+            _log.warning("webhook not removed", error=str(failed))
+        else:
+            return True
+        return False

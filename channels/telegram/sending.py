@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChannelError, SendRejected, SendUncertain
+from bot.errors import ChannelAuthError, ChannelError, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, OutboundMessage
+from bot.texts import say
 from channels.telegram.config import Timing
+from channels.telegram.errors import MethodMissing
 from channels.telegram.place import Place, is_about_markup, mentions
 from channels.telegram.presses import keyboard
 from channels.telegram.rendering import CAPTION_LIMIT, TextPart, render
@@ -58,9 +61,10 @@ def plan(message: OutboundMessage) -> list[Step]:
 class Sender:
     """Sends through one bot."""
 
-    def __init__(self, api: BotApi, timing: Timing) -> None:
+    def __init__(self, api: BotApi, timing: Timing, language: str) -> None:
         self._api = api
         self._timing = timing
+        self._language = language
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -70,7 +74,7 @@ class Sender:
             steps = plan(message)
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
-        delivery = _Delivery(self._api, self._timing, message, progress)
+        delivery = _Delivery(self._api, self._timing, message, progress, self._language)
         begun = 0
         for step in steps:
             done = len(progress.sent_ids) - begun
@@ -82,7 +86,10 @@ class Sender:
 class _Delivery:
     """One message on its way."""
 
-    def __init__(self, api: BotApi, timing: Timing, message: OutboundMessage, progress: SendProgress) -> None:
+    def __init__(
+        self, api: BotApi, timing: Timing, message: OutboundMessage, progress: SendProgress, language: str
+    ) -> None:
+        self._language = language
         self._api = api
         self._timing = timing
         self._message = message
@@ -97,7 +104,7 @@ class _Delivery:
             return
         params = self._params(is_first=is_first, is_last=is_last)
         if step.files:
-            platform_id = await self._uploader.send_one(step.files[0], step.part, params)
+            platform_id = await self._send_file(step.files[0], step.part, params)
         else:
             assert step.part is not None
             platform_id = await self._send_text(step.part, params, self._message.draft_id if is_first else "")
@@ -127,8 +134,18 @@ class _Delivery:
         for number in range(done, step.count):
             params = self._params(is_first=is_first and number == 0, is_last=False)
             caption = step.part if number == 0 else None
-            platform_id = await self._uploader.send_one(step.files[number], caption, params)
+            platform_id = await self._send_file(step.files[number], caption, params)
             await self._progress.sent(platform_id, more=not is_last or number < step.count - 1)
+
+    async def _send_file(self, file: Attachment, caption: TextPart | None, params: dict[str, Any]) -> str:
+        try:
+            return await self._uploader.send_one(file, caption, params)
+        except MethodMissing as exc:
+            # The words that belong to the file must arrive all the same.
+            _log.warning("the server takes no files", chat=self._message.address.key, error=str(exc))
+            note = say(self._language, "file.not_taken", name=file.name or Path(file.path).name)
+            words = TextPart(text=note) if caption is None else replace(caption, text=f"{caption.text}\n\n{note}")
+            return await self._send_text(words, params, "")
 
     async def _note(self, ids: list[str], *, is_last: bool) -> None:
         """Note the messages of one request together: only the last is followed by another try."""
@@ -166,10 +183,21 @@ class _Delivery:
         except SendRejected as exc:
             if "message is not modified" in str(exc).lower():
                 return True
-            if mentions(exc, _DRAFT_LOST):
-                _log.warning("draft is gone, text sent anew", chat=self._message.address.key, error=str(exc))
-                return False
-            if not part.entities or not is_about_markup(exc):
-                raise
-            return await self._finish_draft(TextPart(text=part.text), params, draft_id)
+            if part.entities and is_about_markup(exc):
+                return await self._finish_draft(TextPart(text=part.text), params, draft_id)
+            # Whatever keeps the draft from becoming the answer must not keep the answer from arriving.
+            _log.warning("draft cannot be finished, text sent anew", chat=self._message.address.key, error=str(exc))
+            if not mentions(exc, _DRAFT_LOST):
+                await self._delete_draft(draft_id)
+            return False
         return True
+
+    async def _delete_draft(self, draft_id: str) -> None:
+        """Take the draft away, so that the answer does not stand below its beginning; best effort."""
+        params = {"chat_id": self._message.address.chat_id, "message_id": draft_id}
+        try:
+            await self._api.call("deleteMessage", params, timeout_s=self._timing.call_s)
+        except ChannelAuthError:
+            raise
+        except ChannelError as exc:
+            _log.warning("draft not deleted", chat=self._message.address.key, error=str(exc))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,6 +66,12 @@ class TelegramHarness(ChannelHarness):
         await self.api.come_up()
         if first_time:
             self.replace_channel(self.build())
+
+    async def until(self, state: ChannelState) -> None:
+        await super().until(state)
+        if state is ChannelState.READY and isinstance(self.channel, TelegramChannel):
+            async with asyncio.timeout(10):
+                await self.channel.editing.known.wait()  # before that there are no drafts
 
     async def server_down(self) -> None:
         await self.api.go_down()
