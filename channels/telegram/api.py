@@ -52,7 +52,7 @@ from bot.errors import (
     SendRejected,
     SendUncertain,
 )
-from channels.telegram.errors import FileUnavailable, MethodMissing, PollConflict
+from channels.telegram.errors import FileUnavailable, MethodMissing, NoSuchPage, PollConflict
 from channels.telegram.sparse import asked_for
 from channels.telegram.updates import ALLOWED_UPDATES
 
@@ -211,6 +211,8 @@ class BotApi:
                 return ChatGone(text)
             case _NoSuchMethod():
                 return MethodMissing(text)
+            case _NoSuchPage():
+                return NoSuchPage(text)
             case BadRequest():
                 lowered = text.lower()
                 return ChatGone(text) if any(mark in lowered for mark in _GONE) else SendRejected(text)
@@ -227,6 +229,10 @@ class _NoSuchMethod(BadRequest):
     """What the SDK has no word for."""
 
 
+class _NoSuchPage(NetworkError):
+    """Likewise."""
+
+
 class _Http(HTTPXRequest):
     """The SDK's transport, for servers that know less than Telegram's and report refusals in their own way."""
 
@@ -234,7 +240,7 @@ class _Http(HTTPXRequest):
         """Return status and body; `"ok": false` decides over a status of 200, and a yes needs no result.
 
         The SDK takes every 404 for a malformed token. It may as well be an unknown method, and is one once
-        getMe, which is asked first, has passed; and from something that is no Bot API it is a gateway's.
+        getMe, which is asked first, has passed; and from something that is no Bot API it may pass.
 
         Raises:
             TelegramError: the request failed, or the server does not have the method.
@@ -247,8 +253,8 @@ class _Http(HTTPXRequest):
                 body = _BARE
         if status in _NO_SUCH_METHOD:
             if _refused_with(body) is None:
-                status = HTTPStatus.BAD_GATEWAY
-            elif not url.endswith("/getMe"):
+                raise _NoSuchPage(f"{status} {HTTPStatus(status).phrase}, which is not the Bot API's")
+            if not url.endswith("/getMe"):
                 raise _NoSuchMethod(HTTPStatus(status).phrase)
         return status, body
 

@@ -9,10 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from bot.errors import ChannelError, ChatGone, RateLimited, SendRejected
+from bot.errors import ChannelError, RateLimited, SendUncertain
 from bot.log import get_logger
 from channels.telegram.config import Timing
-from channels.telegram.errors import MethodMissing
+from channels.telegram.errors import MethodMissing, NoSuchPage
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
@@ -49,17 +49,18 @@ class Editing:
             await asyncio.sleep(wait_s)
             try:
                 await api.call("editMessageText", params, timeout_s=self._timing.call_s)
-            except MethodMissing as exc:
+            except (MethodMissing, NoSuchPage) as exc:
                 self.is_missing(str(exc))
                 return
-            except (ChatGone, SendRejected):
-                pass  # the refusal that was asked for
             except RateLimited as exc:
                 await asyncio.sleep(exc.retry_after_s or 0.0)
                 continue
-            except ChannelError as exc:
+            except SendUncertain as exc:  # it hangs, hangs up, or answers nothing
                 error = str(exc)
                 continue
+            except ChannelError as exc:
+                # The refusal that was asked for, or a server that trips over it.
+                _log.debug("messages can be edited", answer=str(exc))
             self.works = True
             self.known.set()
             return

@@ -13,5 +13,9 @@ class MethodMissing(SendRejected):  # likewise
     """The server does not have the method; Telegram has all of them, other servers need not."""
 
 
+class NoSuchPage(ChannelError):  # likewise
+    """Something that does not speak the Bot API says that there is nothing at this address."""
+
+
 class FileUnavailable(ChannelError):  # likewise
     """The platform does not hand out a file."""

@@ -161,13 +161,19 @@ async def test_failures_with_a_success_between_them_count_anew(harness: Telegram
 # --- answers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["404", "501"])
+@pytest.mark.parametrize("way", ["404", "404 of a web server", "501"])
 async def test_where_nothing_can_be_edited_no_draft_is_shown(harness: TelegramHarness, way: str) -> None:
     lacks(harness, way, "editMessageText", "deleteMessage")
     async with running(harness):
         assert await harness.channel.show_draft(Draft(address=PRIVATE, text="It is", key="k")) == ""
         await harness.send(OutboundMessage(address=PRIVATE, text="It is so."))
     assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is so."]
+
+
+async def test_a_server_that_trips_over_the_question_is_taken_to_edit(harness: TelegramHarness) -> None:
+    harness.api.faults.add(bad_gateway("editMessageText"))
+    async with running(harness):
+        assert await harness.channel.show_draft(Draft(address=PRIVATE, text="It is", key="k")) != ""
 
 
 @pytest.mark.parametrize("way", ["404", "501"])
