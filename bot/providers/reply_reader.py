@@ -66,6 +66,7 @@ class ReplyReader:
         self._malformed = 0
         self._finish = ""
         self._choice_seen = False
+        self._pieces_seen = False  # deltas with something in them
         self._usage = Usage()
 
     @property
@@ -158,10 +159,13 @@ class ReplyReader:
         if choice.get("error"):
             raise reported_error(choice)
         self._choice_seen = True
-        # A few endpoints send the whole message under `message` even in a chunk, others beside its last piece.
+        # A few endpoints send the whole message under `message` even in a chunk, others beside its last piece or
+        # after it: behind pieces it says nothing new.
         message = choice.get(part)
-        if message is None:
+        if message is None and not self._pieces_seen:
             message = choice.get("message")
+        elif part == "delta" and message:
+            self._pieces_seen = self._pieces_seen or _says_something(message)
         if isinstance(message, dict):
             self._take_message(message)
         self._take_finish(choice.get("finish_reason"))
@@ -326,6 +330,10 @@ def _is_whole(call: _Call) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _says_something(delta: Any) -> bool:
+    return isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role")
 
 
 def _is_error(chunk: dict[str, Any]) -> bool:

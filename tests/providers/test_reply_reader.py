@@ -292,3 +292,25 @@ def test_reasoning_parts_are_read_in_both_shapes(thinking: Any) -> None:
 
 def test_reasoning_without_any_shape_is_ignored() -> None:
     assert whole({"content": [{"type": "thinking", "thinking": 3}]}).reasoning == ""
+
+
+def test_a_whole_message_behind_its_pieces_says_nothing_new() -> None:
+    function = {"name": "look", "arguments": "{}"}
+    message = {"content": "hello", "tool_calls": [{"id": "c1", "function": function}]}
+    reply = stream(
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "hel"}),
+        chunk({"content": "lo"}),
+        chunk({"tool_calls": [{"index": 0, "id": "c1", "function": function}]}),
+        {"choices": [{"message": message, "finish_reason": "tool_calls"}]},
+    )
+    assert reply.text == "hello"
+    assert calls_of(reply) == [("c1", "look", "{}")]
+
+
+def test_a_whole_message_behind_a_delta_without_words_is_read() -> None:
+    reply = stream(
+        chunk({"role": "assistant", "content": ""}),
+        {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
+    )
+    assert reply.text == "hello"
