@@ -256,7 +256,7 @@ class ReplyReader:
             if known and name and _is_another(known, call_id, name, arguments):
                 known = None
         elif call_id:
-            known = next((call for call in self._calls if call.id == call_id), None)
+            known = next((call for call in reversed(self._calls) if call.id == call_id), None)
             if known and name and _is_another(known, call_id, name, arguments):
                 known = None
             elif known is None and not name and self._calls and not self._calls[-1].id:
@@ -321,7 +321,8 @@ def _is_another(known: _Call, call_id: str, name: str, arguments: str) -> bool:
     if name == known.name:
         # The name may come with each piece; another call begins where the arguments so far are whole already.
         return bool(known.arguments) and arguments.lstrip().startswith("{") and _is_whole(known)
-    return not call_id and bool(known.arguments)
+    # A name comes in pieces before the arguments, if at all.
+    return bool(known.arguments) and (not call_id or _is_whole(known))
 
 
 def _is_whole(call: _Call) -> bool:

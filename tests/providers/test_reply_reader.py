@@ -314,3 +314,17 @@ def test_a_whole_message_behind_a_delta_without_words_is_read() -> None:
         {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
     )
     assert reply.text == "hello"
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_calls_of_two_tools_under_one_id_are_two_calls(cut: bool) -> None:
+    first = {"id": "x", "function": {"name": "look", "arguments": '{"a":1}'}}
+    second = {"id": "x", "function": {"name": "list", "arguments": '{"b":2}'}}
+    if cut:
+        begun = {"id": "x", "function": {"name": "list", "arguments": ""}}
+        pieces = [{"id": "x", "function": {"arguments": piece}} for piece in ('{"b"', ":2}")]
+        reply = stream(call(**first), call(**begun), *(call(**piece) for piece in pieces), chunk({}, "tool_calls"))
+    else:
+        reply = whole({"tool_calls": [first, second]}, "tool_calls")
+    assert [(item.name, item.arguments) for item in reply.tool_calls] == [("look", '{"a":1}'), ("list", '{"b":2}')]
+    assert len({item.id for item in reply.tool_calls}) == 2
