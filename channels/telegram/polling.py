@@ -112,7 +112,7 @@ class Poller:
         updates = await self._fetch()
         self._network.reset()
         self._conflicts = 0
-        if updates:
+        if self._has_news(updates):
             self._idle.reset()
         self._report(ChannelState.READY, "")
         for raw in updates:
@@ -140,13 +140,18 @@ class Poller:
         )
         if not isinstance(result, list):
             raise ChannelError("getUpdates: the answer is not a list")
-        if not result and not quick:
+        if not quick and not self._has_news(result):
             await self._rest(asked_at_s)
         self.asked_at_s = self._clock.monotonic_s()
         return result
 
+    def _has_news(self, updates: Sequence[Any]) -> bool:
+        """Say whether anything is handed out that the offset has not passed; some servers take no note of it."""
+        ids = [raw.get("update_id") for raw in updates if isinstance(raw, dict)]
+        return any(isinstance(number, int) and number >= (self._offset or number) for number in ids)
+
     async def _rest(self, asked_at_s: float) -> None:
-        """Wait a little where an empty answer came at once: not every server holds a poll until there is news.
+        """Wait a little where an answer without news came at once: not every server holds a poll until there is news.
 
         Short waits first, so that a conversation there stays quick.
         """
