@@ -462,3 +462,16 @@ async def test_commands_work_beside_a_running_service(program: Program) -> None:
         assert f"{program.data} is in use by another dutiful (process {service.pid})" in second.err
         service.terminate()
         assert (await finish(service)).code == 0
+
+
+async def test_the_package_runs_like_the_command(program: Program) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "bot", "--version"),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=program.environment(),
+        cwd=program.home,
+    )
+    assert (await finish(process)).out == f"dutiful {__version__}\n"

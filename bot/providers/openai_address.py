@@ -27,6 +27,8 @@ def usable_base_url(base_url: str, *, section: str = "llm", call: str = CHAT_PAT
     if not usable:
         raise ConfigError(f"{section}.base_url must be an address that begins with http:// or https://")
     path = parts.path.rstrip("/").removesuffix(CHAT_PATH).removesuffix(call)
+    if path.endswith("/v1/v1"):
+        path = path.removesuffix("/v1")  # no server has it twice; who writes it has put two advices together
     return urlunsplit(parts._replace(path=path))
 
 

@@ -66,6 +66,7 @@ class ReplyReader:
         self._malformed = 0
         self._finish = ""
         self._choice_seen = False
+        self._pieces_seen = False  # deltas with something in them
         self._usage = Usage()
 
     @property
@@ -158,10 +159,13 @@ class ReplyReader:
         if choice.get("error"):
             raise reported_error(choice)
         self._choice_seen = True
-        # A few endpoints send the whole message under `message` even in a chunk, others beside its last piece.
+        # A few endpoints send the whole message under `message` even in a chunk, others beside its last piece or
+        # after it: behind pieces it says nothing new.
         message = choice.get(part)
-        if message is None:
+        if message is None and not self._pieces_seen:
             message = choice.get("message")
+        elif part == "delta" and message:
+            self._pieces_seen = self._pieces_seen or _says_something(message)
         if isinstance(message, dict):
             self._take_message(message)
         self._take_finish(choice.get("finish_reason"))
@@ -252,7 +256,7 @@ class ReplyReader:
             if known and name and _is_another(known, call_id, name, arguments):
                 known = None
         elif call_id:
-            known = next((call for call in self._calls if call.id == call_id), None)
+            known = next((call for call in reversed(self._calls) if call.id == call_id), None)
             if known and name and _is_another(known, call_id, name, arguments):
                 known = None
             elif known is None and not name and self._calls and not self._calls[-1].id:
@@ -317,7 +321,8 @@ def _is_another(known: _Call, call_id: str, name: str, arguments: str) -> bool:
     if name == known.name:
         # The name may come with each piece; another call begins where the arguments so far are whole already.
         return bool(known.arguments) and arguments.lstrip().startswith("{") and _is_whole(known)
-    return not call_id and bool(known.arguments)
+    # A name comes in pieces before the arguments, if at all.
+    return bool(known.arguments) and (not call_id or _is_whole(known))
 
 
 def _is_whole(call: _Call) -> bool:
@@ -326,6 +331,10 @@ def _is_whole(call: _Call) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _says_something(delta: Any) -> bool:
+    return isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role")
 
 
 def _is_error(chunk: dict[str, Any]) -> bool:

@@ -52,7 +52,7 @@ from bot.errors import (
     SendRejected,
     SendUncertain,
 )
-from channels.telegram.errors import FileUnavailable, PollConflict
+from channels.telegram.errors import FileUnavailable, MethodMissing, PollConflict
 from channels.telegram.sparse import asked_for
 from channels.telegram.updates import ALLOWED_UPDATES
 
@@ -73,6 +73,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 _MAYBE_REFUSED = re.compile(rb'"ok"\s*:\s*false')
 _LOOK_BYTES = 4_096  # refusals are short; a long answer holds updates or a file
+_BARE = orjson.dumps({"ok": True, "result": True})
+_NO_SUCH_METHOD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _ERROR_STATUSES = range(400, 600)
 
 # Failures before a whole request was written: the platform cannot have acted.
@@ -140,8 +142,8 @@ class BotApi:
             return await self._bot.do_api_request(name, dict(params), read_timeout=timeout_s)
         except TelegramError as exc:
             raise self._mapped(exc, method) from self._harmless(exc)
-        except (LookupError, TypeError, AttributeError) as exc:  # the SDK takes a `result` for granted
-            raise SendUncertain(f"{method}: an answer without a result") from exc
+        except (LookupError, TypeError, AttributeError) as exc:  # the SDK takes an object for granted
+            raise SendUncertain(f"{method}: an answer that is none") from exc
 
     def parse_update(self, raw: Any) -> Update:
         """Return the SDK's view of one update; raises whatever the SDK stumbles over."""
@@ -207,6 +209,10 @@ class BotApi:
                 return PollConflict(text)
             case Forbidden():
                 return ChatGone(text)
+            case _NoSuchMethod():
+                return MethodMissing(text)
+            case _NoSuchPage():
+                return ChannelError(text)
             case BadRequest():
                 lowered = text.lower()
                 return ChatGone(text) if any(mark in lowered for mark in _GONE) else SendRejected(text)
@@ -219,24 +225,49 @@ class BotApi:
                 return SendUncertain(text)
 
 
+class _NoSuchMethod(BadRequest):
+    """What the SDK has no word for."""
+
+
+class _NoSuchPage(NetworkError):
+    """Likewise."""
+
+
 class _Http(HTTPXRequest):
     """The SDK's transport, for servers that know less than Telegram's and report refusals in their own way."""
 
     async def do_request(self, url: str, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
-        """Return status and body; `"ok": false` decides over a status of 200.
+        """Return status and body; `"ok": false` decides over a status of 200, and a yes needs no result.
 
         The SDK takes every 404 for a malformed token. It may as well be an unknown method, and is one once
-        getMe, which is asked first, has passed; and from something that is no Bot API it is a gateway's.
+        getMe, which is asked first, has passed; and from something that is no Bot API it may pass.
+
+        Raises:
+            TelegramError: the request failed, or the server does not have the method.
         """
         status, body = await super().do_request(url, *args, **kwargs)
-        if status == HTTPStatus.OK and _MAYBE_REFUSED.search(body[:_LOOK_BYTES]):
-            status = _refused_with(body) or status
-        if status == HTTPStatus.NOT_FOUND:
+        if status == HTTPStatus.OK:
+            if _MAYBE_REFUSED.search(body[:_LOOK_BYTES]):
+                status = _refused_with(body) or status
+            elif len(body) < _LOOK_BYTES and _is_bare_yes(body):
+                body = _BARE
+        if status in _NO_SUCH_METHOD:
             if _refused_with(body) is None:
-                status = HTTPStatus.BAD_GATEWAY
-            elif not url.endswith("/getMe"):
-                status = HTTPStatus.BAD_REQUEST
+                raise _NoSuchPage(f"{status} {HTTPStatus(status).phrase}, which is not the Bot API's")
+            if not url.endswith("/getMe"):
+                raise _NoSuchMethod(HTTPStatus(status).phrase)
         return status, body
+
+
+def _is_bare_yes(body: bytes) -> bool:
+    """Say whether a call was carried out without a word about what came of it."""
+    if b'"result"' in body:
+        return False
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(answer, dict) and answer.get("ok") is True
 
 
 def _refused_with(body: bytes) -> int | None:

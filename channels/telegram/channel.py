@@ -14,6 +14,7 @@ from channels.supervision import SupervisedChannel
 from channels.telegram import media
 from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import CHANNEL, BotIdentity
+from channels.telegram.courtesies import Courtesies
 from channels.telegram.desk import UpdateDesk
 from channels.telegram.groups import Groups
 from channels.telegram.marks import Pauses, SeenMark
@@ -56,7 +57,8 @@ class TelegramChannel(SupervisedChannel):
         self._closed = False
         self._receiver: Poller | WebhookReceiver | None = None
         self._groups = Groups(section.group_policy, context.cursors)
-        self._seen = SeenMark(section.seen_reaction, timing, context.clock)
+        self._courtesies = Courtesies(timing, context.clock)
+        self._seen = SeenMark(section.seen_reaction, self._courtesies, context.clock)
         self._typing_pauses = Pauses(context.clock)
 
     @classmethod
@@ -164,7 +166,7 @@ class TelegramChannel(SupervisedChannel):
         params = {"chat_id": address.chat_id, "message_thread_id": self._groups.action_thread(address)}
         try:
             api, _ = await self._open()
-            await api.call("sendChatAction", {**params, "action": "typing"}, timeout_s=self._timing.call_s)
+            await self._courtesies.call(api, "sendChatAction", {**params, "action": "typing"})
         except ChannelError as exc:
             if isinstance(exc, RateLimited):
                 self._typing_pauses.begin(address, exc)

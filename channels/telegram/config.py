@@ -131,5 +131,6 @@ class Timing:
     retry_cap_s: float = 30.0
     conflict_s: float = 3.0  # pause after another poller took the connection
     webhook_check_s: float = 30.0  # how often Telegram is asked whether it reaches the webhook
+    webhook_ready_s: float = 2.0  # how long the first look at the webhook may keep the channel from being ready
     webhook_body_s: float = 30.0  # how long an update may take to come in
     album_quiet_s: float = 1.0  # an album is complete when no part came for this long

@@ -14,6 +14,7 @@ from bot.interfaces import Draft
 from bot.log import get_logger
 from bot.messages import Address, OutboundKind
 from channels.telegram.config import Timing
+from channels.telegram.errors import MethodMissing
 from channels.telegram.rendering import TEXT_LIMIT, TextPart, render
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
@@ -37,9 +38,15 @@ class Drafts:
         self._api = api
         self._timing = timing
         self._shown: OrderedDict[tuple[str, str], TextPart] = OrderedDict()  # by chat and message
+        self._can_edit = True
 
     async def show(self, draft: Draft) -> str:
-        """See `Channel.show_draft`. A draft that the person has deleted stays deleted."""
+        """See `Channel.show_draft`. A draft that the person has deleted stays deleted.
+
+        Once an edit has shown that the server cannot do it, nothing is shown: a draft would stay as it is first.
+        """
+        if not self._can_edit:
+            return draft.draft_id
         text = draft.text[:_NEEDED_CHARS]
         if len(text) > _LONG_CHARS:
             parts = await asyncio.to_thread(render, text, OutboundKind.REPLY)
@@ -80,6 +87,10 @@ class Drafts:
             await self._with_or_without_markup("editMessageText", where, part)
         except SendUncertain as exc:  # as above
             raise ChannelError(str(exc)) from exc
+        except MethodMissing as exc:
+            self._can_edit = False
+            _log.warning("messages cannot be edited here: no drafts from now on", error=str(exc))
+            raise
         except SendRejected as exc:
             if not _mentions(exc, (_NOT_MODIFIED,)):
                 raise

@@ -8,7 +8,7 @@ from bot.clock import Clock
 from bot.errors import ChannelError, RateLimited, SendRejected
 from bot.log import get_logger
 from bot.messages import Address
-from channels.telegram.config import Timing
+from channels.telegram.courtesies import Courtesies
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
@@ -49,9 +49,9 @@ class Pauses:
 class SeenMark:
     """Puts one emoji to messages, until Telegram says that it cannot be put."""
 
-    def __init__(self, emoji: str, timing: Timing, clock: Clock) -> None:
+    def __init__(self, emoji: str, courtesies: Courtesies, clock: Clock) -> None:
         self._emoji = emoji
-        self._timing = timing
+        self._courtesies = courtesies
         self._pauses = Pauses(clock)
         self._forbidden: set[str] = set()
 
@@ -64,7 +64,7 @@ class SeenMark:
         reaction = [{"type": "emoji", "emoji": self._emoji}]
         params = {"chat_id": address.chat_id, "message_id": message_id, "reaction": reaction}
         try:
-            await api.call("setMessageReaction", params, timeout_s=self._timing.call_s)
+            await self._courtesies.call(api, "setMessageReaction", params)
         except SendRejected as exc:
             self._refused(address, str(exc))
         except ChannelError as exc:

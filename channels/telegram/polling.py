@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendRejected, StoreError
+from bot.errors import ChannelAuthError, ChannelError, RateLimited, StoreError
 from bot.interfaces import ChannelState, Cursors
 from bot.log import get_logger
 from channels.supervision import Backoff
@@ -76,13 +76,8 @@ class Poller:
 
         Raises:
             ChannelAuthError: the token is refused.
-            ChannelError: whether a webhook stands in the way cannot be known.
         """
-        try:
-            await remove_webhook(self._api, self._timing)
-        except SendRejected as exc:
-            # Some servers that speak the Bot API know no webhooks. Where one does stand in the way, polling says so.
-            _log.info("webhooks not looked at", error=str(exc))
+        # Nothing is asked first: where a webhook stands in the way, polling says so.
         self._report(ChannelState.READY, "")
         restored = False
         while True:
@@ -117,7 +112,7 @@ class Poller:
         updates = await self._fetch()
         self._network.reset()
         self._conflicts = 0
-        if updates:
+        if self._has_news(updates):
             self._idle.reset()
         self._report(ChannelState.READY, "")
         for raw in updates:
@@ -145,13 +140,18 @@ class Poller:
         )
         if not isinstance(result, list):
             raise ChannelError("getUpdates: the answer is not a list")
-        if not result and not quick:
+        if not quick and not self._has_news(result):
             await self._rest(asked_at_s)
         self.asked_at_s = self._clock.monotonic_s()
         return result
 
+    def _has_news(self, updates: Sequence[Any]) -> bool:
+        """Say whether anything is handed out that the offset has not passed; some servers take no note of it."""
+        ids = [raw.get("update_id") for raw in updates if isinstance(raw, dict)]
+        return any(isinstance(number, int) and number >= (self._offset or number) for number in ids)
+
     async def _rest(self, asked_at_s: float) -> None:
-        """Wait a little where an empty answer came at once: not every server holds a poll until there is news.
+        """Wait a little where an answer without news came at once: not every server holds a poll until there is news.
 
         Short waits first, so that a conversation there stays quick.
         """
@@ -176,28 +176,30 @@ class Poller:
 
     async def _pause_for_conflict(self, exc: PollConflict) -> None:
         self._conflicts += 1
+        if "webhook" in str(exc).lower() and self._conflicts <= CONFLICTS_TOLERATED and await self._remove_webhook():
+            return
         if self._conflicts > CONFLICTS_TOLERATED:
             self._report(ChannelState.OFFLINE, f"another process polls with the same token ({exc})")
         _log.warning("polling conflict", error=str(exc), in_a_row=self._conflicts)
         await asyncio.sleep(self._timing.conflict_s)
-        if "webhook" in str(exc):
-            try:
-                await remove_webhook(self._api, self._timing)
-            except RateLimited as limited:
-                await asyncio.sleep(limited.retry_after_s or self._timing.retry_base_s)
-            except ChannelAuthError:
-                raise
-            except ChannelError as failed:
-                _log.warning("webhook not removed", error=str(failed))
+        if self._conflicts > CONFLICTS_TOLERATED and "webhook" in str(exc).lower():
+            await self._remove_webhook()
 
+    async def _remove_webhook(self) -> bool:
+        """Take a webhook away, which forbids polling; what waits for it is kept. Say whether it went.
 
-async def remove_webhook(api: BotApi, timing: Timing) -> None:
-    """Take a webhook away, which forbids polling; what waits for it is kept.
-
-    Raises:
-        ChannelError: the platform did not answer or refused.
-    """
-    info = await api.call("getWebhookInfo", {}, timeout_s=timing.call_s)
-    if isinstance(info, dict) and info.get("url"):
+        Raises:
+            ChannelAuthError: the token is refused.
+        """
         _log.warning("removing the webhook, it forbids polling")
-        await api.call("deleteWebhook", {"drop_pending_updates": False}, timeout_s=timing.call_s)
+        try:
+            await self._api.call("deleteWebhook", {"drop_pending_updates": False}, timeout_s=self._timing.call_s)
+        except RateLimited as limited:
+            await asyncio.sleep(limited.retry_after_s or self._timing.retry_base_s)
+        except ChannelAuthError:
+            raise
+        except ChannelError as failed:
+            _log.warning("webhook not removed", error=str(failed))
+        else:
+            return True
+        return False

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChannelError, SendRejected, SendUncertain
+from bot.errors import ChannelAuthError, ChannelError, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, OutboundMessage
@@ -189,10 +189,21 @@ class _Delivery:
         except SendRejected as exc:
             if "message is not modified" in str(exc).lower():
                 return True
-            if mentions(exc, _DRAFT_LOST):
-                _log.warning("draft is gone, text sent anew", chat=self._message.address.key, error=str(exc))
-                return False
-            if not part.entities or not is_about_markup(exc):
-                raise
-            return await self._finish_draft(TextPart(text=part.text), params, draft_id)
+            if part.entities and is_about_markup(exc):
+                return await self._finish_draft(TextPart(text=part.text), params, draft_id)
+            # Whatever keeps the draft from becoming the answer must not keep the answer from arriving.
+            _log.warning("draft cannot be finished, text sent anew", chat=self._message.address.key, error=str(exc))
+            if not mentions(exc, _DRAFT_LOST):
+                await self._delete_draft(draft_id)
+            return False
         return True
+
+    async def _delete_draft(self, draft_id: str) -> None:
+        """Take the draft away, so that the answer does not stand below its beginning; best effort."""
+        params = {"chat_id": self._message.address.chat_id, "message_id": draft_id}
+        try:
+            await self._api.call("deleteMessage", params, timeout_s=self._timing.call_s)
+        except ChannelAuthError:
+            raise
+        except ChannelError as exc:
+            _log.warning("draft not deleted", chat=self._message.address.key, error=str(exc))

@@ -27,6 +27,7 @@ from channels.supervision import Backoff
 from channels.telegram.config import TelegramConfig, Timing
 from channels.telegram.content import CHANNEL
 from channels.telegram.desk import UpdateDesk
+from channels.telegram.errors import MethodMissing
 from channels.telegram.updates import ALLOWED_UPDATES
 
 if TYPE_CHECKING:  # importing them costs 0.3 and 0.15 s; here they only name types
@@ -42,6 +43,7 @@ _SHUTDOWN_S = 5.0  # for updates that are just being committed
 
 _log = get_logger(__name__)
 
+Json = dict[str, Any]
 Report = Callable[[ChannelState, str], None]
 
 
@@ -72,6 +74,8 @@ class WebhookReceiver:
         self._timing = timing
         self._report = report
         self._last_trouble: Any = None
+        self._is_set = False  # as far as anybody knows
+        self._is_told = False  # that the server does not say
         self.asked_at_s: float | None = None
 
     async def run(self) -> None:
@@ -79,11 +83,18 @@ class WebhookReceiver:
 
         Raises:
             ChannelAuthError: the token is refused.
-            ChannelError: it cannot listen, or Telegram does not take the address.
+            ChannelError: it cannot listen, or Telegram cannot be reached.
         """
         await asyncio.to_thread(importlib.import_module, "aiohttp.web")  # 0.15 s that nobody should wait for
         async with self._listening():
-            problem = await self._look_after()
+            # A first look that takes long must not keep answers from going out.
+            soon = asyncio.get_running_loop().call_later(
+                self._timing.webhook_ready_s, self._report, ChannelState.READY, ""
+            )
+            try:
+                problem = await self._look_after()
+            finally:
+                soon.cancel()
             self._report(ChannelState.READY, problem)
             await self._watch()
 
@@ -91,7 +102,8 @@ class WebhookReceiver:
         """Ask Telegram now and then whether it still posts here; this also shows whether it can be reached."""
         failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
         while True:
-            await asyncio.sleep(self._timing.webhook_check_s if not failures.failures else failures.next_s())
+            goes_well = self._is_set and not failures.failures
+            await asyncio.sleep(self._timing.webhook_check_s if goes_well else failures.next_s())
             try:
                 problem = await self._look_after()
             except ChannelAuthError:
@@ -103,7 +115,8 @@ class WebhookReceiver:
                 self._report(ChannelState.OFFLINE, str(exc))
                 _log.warning("webhook cannot be looked after", error=str(exc))
             else:
-                failures.reset()
+                if self._is_set:
+                    failures.reset()
                 self._report(ChannelState.READY, problem)
 
     # --- Telegram's side
@@ -111,12 +124,14 @@ class WebhookReceiver:
     async def _look_after(self) -> str:
         """Set the webhook where it is not ours; return what keeps Telegram from reaching it, '' when nothing does."""
         self.asked_at_s = self._clock.monotonic_s()
-        info = await self._api.call("getWebhookInfo", {}, timeout_s=self._timing.call_s)
-        if not isinstance(info, dict):
-            raise ChannelError("getWebhookInfo: the answer is not an object")
-        if not await self._is_ours(info):
-            await self._set()
-            info = {}
+        info = await self._info()
+        if not (self._is_set if info is None else await self._is_ours(info)):
+            self._is_set = False
+            if problem := await self._try_to_set():
+                return problem
+            info = None
+        self._is_set = True
+        info = info or {}
         self.asked_at_s = self._clock.monotonic_s()
         waiting, trouble = info.get("pending_update_count"), str(info.get("last_error_message") or "")
         if not waiting or not trouble:
@@ -126,7 +141,45 @@ class WebhookReceiver:
             _log.warning("telegram does not get through to the webhook", url=self._url, error=trouble, waiting=waiting)
         return f"Telegram does not get through to webhook_url: {trouble} ({waiting} updates wait there)"
 
-    async def _is_ours(self, info: dict[str, Any]) -> bool:
+    async def _info(self) -> Json | None:
+        """Return what Telegram knows of the webhook, None from a server that can be reached but does not tell.
+
+        Raises:
+            ChannelError: it cannot be reached, or wants to be left alone.
+        """
+        try:
+            info = await self._api.call("getWebhookInfo", {}, timeout_s=self._timing.call_s)
+        except (ChannelAuthError, RateLimited):
+            raise
+        except ChannelError as exc:
+            await self._api.call("getMe", {}, timeout_s=self._timing.call_s)
+            if not self._is_told:
+                _log.warning("the server does not say how the webhook is set", error=str(exc))
+                self._is_told = True
+            return None
+        return info if isinstance(info, dict) else None
+
+    async def _try_to_set(self) -> str:
+        """Set the webhook; return what the server has against it. One that knows no webhooks may post all the same.
+
+        Raises:
+            ChannelError: the server wants to be left alone, or refuses the token.
+        """
+        try:
+            await self._set()
+        except (ChannelAuthError, RateLimited):
+            raise
+        except MethodMissing as exc:
+            _log.warning("webhook not set, whoever knows the address may post", error=str(exc))
+        except ChannelError as exc:
+            problem = f"the webhook cannot be set: {exc}"
+            if problem != self._last_trouble:
+                _log.warning("webhook not set, trying again", error=str(exc))
+                self._last_trouble = problem
+            return problem
+        return ""
+
+    async def _is_ours(self, info: Json) -> bool:
         if _canonical(str(info.get("url"))) != _canonical(self._url):
             return False
         if set(info.get("allowed_updates") or ()) != set(ALLOWED_UPDATES):

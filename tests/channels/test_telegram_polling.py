@@ -244,6 +244,19 @@ async def test_a_server_that_holds_no_poll_is_not_asked_without_a_pause(harness:
         await harness.intake.wait_for_texts("hello")
 
 
+async def test_a_server_that_takes_no_note_of_the_offset_is_not_asked_without_a_pause(
+    harness: TelegramHarness,
+) -> None:
+    answer = b'{"ok":true,"result":[{"update_id":7,"message":{"message_id":3,"chat":{"id":5},"text":"again"}}]}'
+    same = harness.api.faults.add(Fault(method="getUpdates", garbage=answer, times=None))
+    async with running(harness):
+        await harness.intake.wait_for_texts("again")
+        started_s, asked = asyncio.get_running_loop().time(), harness.api.faults.hits(same)
+        await harness.api.wait_for(lambda: harness.api.faults.hits(same) >= asked + 5)
+        assert asyncio.get_running_loop().time() - started_s >= 0.05 + 0.1 + 0.2
+    assert harness.intake.texts == ["again"]
+
+
 async def test_a_bot_that_does_not_say_who_it_is_is_asked_again(harness: TelegramHarness) -> None:
     harness.api.faults.add(Fault(method="getMe", garbage=b'{"ok":true,"result":{"first_name":"x"}}'))
     problems: list[str] = []

@@ -153,6 +153,7 @@ async def test_a_key_that_is_echoed_in_another_spelling_of_json_is_not_kept(stat
         ("http://h/v1/chat/completions", "http://h/v1"),
         ("http://h/v1/chat/completions/", "http://h/v1"),
         ("http://h", "http://h"),
+        ("http://h/v1/v1/", "http://h/v1"),
         ("https://h/x/v1?api-version=1", "https://h/x/v1?api-version=1"),
     ],
 )

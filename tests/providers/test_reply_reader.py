@@ -292,3 +292,39 @@ def test_reasoning_parts_are_read_in_both_shapes(thinking: Any) -> None:
 
 def test_reasoning_without_any_shape_is_ignored() -> None:
     assert whole({"content": [{"type": "thinking", "thinking": 3}]}).reasoning == ""
+
+
+def test_a_whole_message_behind_its_pieces_says_nothing_new() -> None:
+    function = {"name": "look", "arguments": "{}"}
+    message = {"content": "hello", "tool_calls": [{"id": "c1", "function": function}]}
+    reply = stream(
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "hel"}),
+        chunk({"content": "lo"}),
+        chunk({"tool_calls": [{"index": 0, "id": "c1", "function": function}]}),
+        {"choices": [{"message": message, "finish_reason": "tool_calls"}]},
+    )
+    assert reply.text == "hello"
+    assert calls_of(reply) == [("c1", "look", "{}")]
+
+
+def test_a_whole_message_behind_a_delta_without_words_is_read() -> None:
+    reply = stream(
+        chunk({"role": "assistant", "content": ""}),
+        {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]},
+    )
+    assert reply.text == "hello"
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_calls_of_two_tools_under_one_id_are_two_calls(cut: bool) -> None:
+    first = {"id": "x", "function": {"name": "look", "arguments": '{"a":1}'}}
+    second = {"id": "x", "function": {"name": "list", "arguments": '{"b":2}'}}
+    if cut:
+        begun = {"id": "x", "function": {"name": "list", "arguments": ""}}
+        pieces = [{"id": "x", "function": {"arguments": piece}} for piece in ('{"b"', ":2}")]
+        reply = stream(call(**first), call(**begun), *(call(**piece) for piece in pieces), chunk({}, "tool_calls"))
+    else:
+        reply = whole({"tool_calls": [first, second]}, "tool_calls")
+    assert [(item.name, item.arguments) for item in reply.tool_calls] == [("look", '{"a":1}'), ("list", '{"b":2}')]
+    assert len({item.id for item in reply.tool_calls}) == 2
