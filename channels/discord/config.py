@@ -58,7 +58,8 @@ class DiscordConfig(ChannelSection):
 class Timing:
     """How long the channel waits for what. Not configurable: these follow from the platform's habits."""
 
-    login_s: float = 30.0  # the two calls that tell who we are
+    login_s: float = 30.0  # the calls that tell who we are
+    application_s: float = 5.0  # of these the one that the gateway can stand in for
     call_s: float = 20.0  # any other answer, waiting for the route's own rate limit included
     upload_s: float = 120.0  # a message with files
     answer_s: float = 2.5  # the first answer to an interaction, due within 3 s

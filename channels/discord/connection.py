@@ -72,6 +72,7 @@ class Connection:
         self._timing = timing
         self._report = report
         self._link = _Link()
+        self._answers = answers
         self._tasks: TaskGroup | None = None
         me = BotIdentity(id=session.bot_id)
         self._receiver = Receiver(
@@ -123,6 +124,7 @@ class Connection:
         if self._tasks is None:
             return
         if name == "READY":
+            self._answers.application_id = self._session.application_id  # told here for the first time, perhaps
             self._set_up()
             if self._section.commands:
                 self._tasks.create_task(self._sync_commands(), name="discord-commands")

@@ -41,3 +41,7 @@ class Refused(SendRejected):  # named like its family in bot/errors.py
 
 class SessionLost(ChannelError):  # likewise
     """The connection to the gateway ended, or was not made."""
+
+
+class IntentRefused(SessionLost):  # likewise
+    """The gateway does not give the message content intent to this bot."""
