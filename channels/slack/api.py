@@ -23,7 +23,7 @@ from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendUncertai
 from bot.log import get_logger
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
-from channels.slack.errors import Refused, refusal
+from channels.slack.errors import NOT_THERE, Refused, refusal
 
 NEEDED_SCOPE = "chat:write"
 """Without it nothing can be answered."""
@@ -49,6 +49,8 @@ _CONNECT_S = 5.0
 _CHUNK_BYTES = 256 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 5
+_LONGEST_WAIT_S = 3600.0  # of what is asked for; more would be no limit of a rate
+_ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 _log = get_logger(__name__)
@@ -138,17 +140,19 @@ class WebApi:
         try:
             response = await self._call(self.client, "auth.test", {}, sends=False, key="bot_token")
         except Refused as exc:
+            if exc.code in NOT_THERE:
+                raise ChannelError(f"{exc}; is [channels.slack] api_url right?") from exc
             raise ChannelAuthError(f"Slack refuses the bot_token: {exc}") from exc
         me = _object(response)
-        if not me.get("bot_id"):
+        if not me.get("user_id"):
+            raise ChannelError("auth.test: an answer without ids; is [channels.slack] api_url right?")
+        if not me.get("bot_id") and not self._bot_token.startswith("xoxb-"):
             raise ChannelAuthError(
                 "[channels.slack] bot_token is no bot's token; take the Bot User OAuth Token (xoxb-…)"
             )
         _check_scopes(response)
-        try:
-            return Identity(user_id=str(me["user_id"]), bot_id=str(me["bot_id"]), team_id=str(me["team_id"]))
-        except KeyError as exc:
-            raise ChannelError("auth.test: an answer without ids; is [channels.slack] api_url right?") from exc
+        bot_id, team_id = str(me.get("bot_id") or ""), str(me.get("team_id") or "")
+        return Identity(user_id=str(me["user_id"]), bot_id=bot_id, team_id=team_id)
 
     async def socket_url(self) -> str:
         """Return the address of a new Socket Mode connection; it carries a secret ticket.
@@ -209,6 +213,8 @@ class WebApi:
             return True
         homes = {"slack.com", own.hostname or "slack.com"}
         host = parts.hostname or ""
+        if parts.scheme == own.scheme and host and host == own.hostname:
+            return True  # another port of the server that was configured
         return parts.scheme == "https" and any(host == home or host.endswith(f".{home}") for home in homes)
 
     async def download(self, url: str, *, limit_bytes: int, is_page: bool = False) -> Download:
@@ -279,7 +285,7 @@ def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> Chann
         return _unreadable(method, status, sends=sends)
     body = _object(response)
     code = str(body.get("error") or "")
-    wait_s = _seconds(response.headers.get("Retry-After"))
+    wait_s = _seconds(response.headers.get("Retry-After") or body.get("retry_after"))
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         code = "ratelimited"
     elif not code:
@@ -294,6 +300,8 @@ def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> Chann
 def _unreadable(method: str, status: int, *, sends: bool) -> ChannelError:
     """Return the error for an answer that is not Slack's: a gateway's page, or half of one."""
     text = f"{method}: an answer that is no JSON (status {status})"
+    if status in _ABSENT:  # whoever answers so has not done it
+        return ChannelError(text) if sends else Refused(text, code="unknown_method")
     return SendUncertain(text) if sends else ChannelError(text)
 
 
@@ -305,10 +313,10 @@ def _network_error(exc: Exception, method: str, *, sends: bool) -> ChannelError:
     return ChannelError(text)
 
 
-def _seconds(value: str | None) -> float | None:
+def _seconds(value: Any) -> float | None:
     try:
-        return max(0.0, float(value)) if value else None
-    except ValueError:
+        return min(max(0.0, float(value)), _LONGEST_WAIT_S) if value else None
+    except (TypeError, ValueError):
         return None
 
 
