@@ -260,11 +260,24 @@ class _Delivery:
                 await self._open_again()
                 await edit_message(self._call, self._timing, self._channel_id, draft_id, changes)
         except Refused as exc:
+            _log.warning("draft not finished, text sent anew", chat=self._message.address.key, error=str(exc))
             if exc.code != UNKNOWN_MESSAGE:
-                raise
-            _log.warning("draft is gone, text sent anew", chat=self._message.address.key)
+                await self._drop_draft(draft_id)
             return False
         return True
+
+    async def _drop_draft(self, draft_id: str) -> None:
+        """Take a draft away that the text does not follow in; best effort."""
+        try:
+            await self._call(
+                "DELETE",
+                "/channels/{channel_id}/messages/{message_id}",
+                channel_id=self._channel_id,
+                message_id=draft_id,
+                timeout_s=self._timing.place_s,
+            )
+        except ChannelError as exc:
+            _log.info("draft not taken away", chat=self._message.address.key, error=str(exc))
 
     async def _open_again(self) -> None:
         await self._call(
