@@ -20,8 +20,8 @@ from discord.http import HTTPClient, Route
 
 from bot.clock import Clock
 from bot.errors import ChannelAuthError, ChannelError, ChatGone, RateLimited, SendUncertain
-from channels.discord.attempt import Attempt, ServerTrouble, Wait
-from channels.discord.errors import GONE, INVALID_WEBHOOK_TOKEN, Refused
+from channels.discord.attempt import Attempt, BadAnswer, Wait
+from channels.discord.errors import GONE, INVALID_WEBHOOK_TOKEN, Refused, ServerTrouble
 from channels.discord.leniency import parsed
 
 _SHOWN_CHARS = 300  # of a refusal's own words
@@ -83,9 +83,9 @@ class Api:
             raise RateLimited(f"{name}: {exc}", retry_after_s=exc.seconds, everywhere=exc.everywhere) from None
         except discord.RateLimited as exc:
             raise RateLimited(f"{name}: {exc}", retry_after_s=exc.retry_after) from exc
-        except ServerTrouble as exc:
+        except BadAnswer as exc:
             # Discord's proxy answers so while what is behind it restarts: taken as not carried out.
-            raise ChannelError(f"{name}: Discord answers {exc}") from None
+            raise ServerTrouble(f"{name}: Discord answers {exc}") from None
         except discord.HTTPException as exc:
             raise refusal(exc, name) from exc
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:

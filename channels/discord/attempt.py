@@ -21,7 +21,7 @@ class HttpTrouble(Exception):
     """An answer after which the SDK would wait."""
 
 
-class ServerTrouble(HttpTrouble):
+class BadAnswer(HttpTrouble):
     """A 5xx."""
 
     def __init__(self, status: int) -> None:
@@ -55,7 +55,7 @@ class Attempt:
         if response.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise await _rate_limited(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR and response.status != HTTPStatus.NOT_IMPLEMENTED:
-            raise ServerTrouble(response.status)
+            raise BadAnswer(response.status)
         return response
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from channels.discord.errors import (
     THREAD_EXISTS,
     UNKNOWN_MESSAGE,
     Refused,
+    ServerTrouble,
 )
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
@@ -48,6 +50,7 @@ PARTS_IN_CHANNEL = 3
 """Longer answers go on in a thread."""
 
 _NONCE_CHARS = 25
+_EDIT_TRIES = 3
 _THREAD_NAME_CHARS = 80  # of at most 100
 _THREAD_MINUTES = 1440  # quiet time after which it is put away
 LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
@@ -128,6 +131,7 @@ class Sender:
         self._timing = timing
         self._answers = answers
         self._threads = threads
+        self._stuck: Counter[str] = Counter()  # drafts that could not be finished, and how often
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -135,7 +139,7 @@ class Sender:
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
         buttons = components(message.buttons, progress.outbox_id)
-        delivery = _Delivery(self._call, self._timing, self._answers, message)
+        delivery = _Delivery(self._call, self._timing, self._answers, message, self._stuck)
         in_thread = self._threads and goes_on_in_thread(message, steps)
         for number in range(len(progress.sent_ids), len(steps)):
             body: dict[str, Any] = {"content": steps[number].text, "allowed_mentions": _NOBODY}
@@ -192,7 +196,11 @@ async def _read(files: Sequence[Attachment]) -> list[Upload]:
 class _Delivery:
     """One message on its way; remembers what its chat turned out not to take."""
 
-    def __init__(self, call: Caller, timing: Timing, answers: OpenAnswers, message: OutboundMessage) -> None:
+    def __init__(
+        self, call: Caller, timing: Timing, answers: OpenAnswers, message: OutboundMessage, stuck: Counter[str]
+    ) -> None:
+        """`stuck` counts how often which draft could not be finished; it outlives the delivery."""
+        self._stuck = stuck
         self._call = call
         self._timing = timing
         self._answers = answers
@@ -259,11 +267,22 @@ class _Delivery:
                 # Somebody put the thread away meanwhile. A new message would open it again, an edit does not.
                 await self._open_again()
                 await edit_message(self._call, self._timing, self._channel_id, draft_id, changes)
-        except Refused as exc:
+        except (Refused, ServerTrouble) as exc:
+            if isinstance(exc, ServerTrouble) and not self._gives_up(draft_id):
+                raise
             _log.warning("draft not finished, text sent anew", chat=self._message.address.key, error=str(exc))
-            if exc.code != UNKNOWN_MESSAGE:
+            if not isinstance(exc, Refused) or exc.code != UNKNOWN_MESSAGE:
                 await self._drop_draft(draft_id)
             return False
+        self._stuck.pop(draft_id, None)
+        return True
+
+    def _gives_up(self, draft_id: str) -> bool:
+        """Say whether a draft was tried to finish often enough: a platform without edits still takes messages."""
+        self._stuck[draft_id] += 1
+        if self._stuck[draft_id] < _EDIT_TRIES:
+            return False
+        del self._stuck[draft_id]
         return True
 
     async def _drop_draft(self, draft_id: str) -> None:

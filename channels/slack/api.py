@@ -23,7 +23,7 @@ from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendUncertai
 from bot.log import get_logger
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
-from channels.slack.errors import NOT_THERE, Refused, refusal
+from channels.slack.errors import NOT_THERE, Refused, ServerTrouble, refusal
 
 NEEDED_SCOPE = "chat:write"
 """Without it nothing can be answered."""
@@ -302,6 +302,8 @@ def _unreadable(method: str, status: int, *, sends: bool) -> ChannelError:
     text = f"{method}: an answer that is no JSON (status {status})"
     if status in _ABSENT:  # whoever answers so has not done it
         return ChannelError(text) if sends else Refused(text, code="unknown_method")
+    if not sends and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServerTrouble(text)
     return SendUncertain(text) if sends else ChannelError(text)
 
 

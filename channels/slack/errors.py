@@ -51,6 +51,10 @@ class Refused(SendRejected):  # named like its family in bot/errors.py
         self.code = code
 
 
+class ServerTrouble(ChannelError):  # likewise
+    """Slack, or what stands before it, answers a call with a 5xx: what changes something in place can be repeated."""
+
+
 class AccountInactive(ChannelAuthError):  # likewise
     """What Slack says of a removed app, and of a person who left: only auth.test tells these apart."""
 
