@@ -93,6 +93,8 @@ class Api:
             detail = f"{name}: {type(exc).__name__}"
             raise (SendUncertain(detail) if sent and method not in IDEMPOTENT else ChannelError(detail)) from exc
         except ValueError as exc:  # an answer that says it is JSON and is not
+            if attempt.status >= HTTPStatus.BAD_REQUEST:
+                raise _refused(attempt.status, f"{name}: HTTP {attempt.status}", 0) from exc
             detail = f"{name}: the answer cannot be read"
             raise (ChannelError(detail) if method in IDEMPOTENT else SendUncertain(detail)) from exc
         except (RuntimeError, AttributeError) as exc:  # what closed and unopened sessions of the SDK say
@@ -123,15 +125,19 @@ def refusal(exc: discord.HTTPException, name: str) -> ChannelError:
     """Return what a refusal means. The SDK's text names code and fields, never the token."""
     code = exc.code or _code_in(exc.text)
     text = f"{name}: {exc.text[:_SHOWN_CHARS] or exc.status} (HTTP {exc.status}, code {code})"
-    if exc.status == HTTPStatus.UNAUTHORIZED and code != INVALID_WEBHOOK_TOKEN:
+    return _refused(exc.status, text, code)
+
+
+def _refused(status: int, text: str, code: int) -> ChannelError:
+    if status == HTTPStatus.UNAUTHORIZED and code != INVALID_WEBHOOK_TOKEN:
         return ChannelAuthError(
             "Discord refuses the token; check [channels.discord] token (Developer Portal, Bot, Reset Token)"
         )
-    if exc.status > HTTPStatus.NOT_IMPLEMENTED or (exc.status == HTTPStatus.FORBIDDEN and not code):
+    if status > HTTPStatus.NOT_IMPLEMENTED or (status == HTTPStatus.FORBIDDEN and not code):
         return ChannelError(text)  # the latter comes from the proxy before Discord, which blocks networks for a while
     if code in GONE:
         return ChatGone(f"{GONE[code]} (code {code})")
-    return Refused(text, status=exc.status, code=code)
+    return Refused(text, status=status, code=code)
 
 
 def _code_in(text: str) -> int:

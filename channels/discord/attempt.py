@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
 
-_BANNED_S = 60.0  # a 429 that is none of the API's comes from the proxy before Discord
+_BANNED_S = 10.0  # a 429 that is none of the API's comes from the proxy before Discord
 _UNTOLD_S = 2.0  # for one of the API that tells no time
 _LONGEST_WAIT_S = 86_400.0
 _HEADERS = ("Retry-After", "X-RateLimit-Reset-After")
@@ -43,6 +43,7 @@ class Attempt:
 
     def __init__(self) -> None:
         self.began = False
+        self.status = 0  # of the answer
 
     async def __call__(self, request: aiohttp.ClientRequest, handler: ClientHandlerType) -> aiohttp.ClientResponse:
         """Do the request.
@@ -52,6 +53,7 @@ class Attempt:
         """
         self.began = True
         response = await handler(request)
+        self.status = response.status
         if response.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise await _rate_limited(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR and response.status != HTTPStatus.NOT_IMPLEMENTED:

@@ -17,6 +17,7 @@ from typing import Any, cast
 import aiohttp
 import discord
 import yarl
+from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from bot.errors import ChannelAuthError, ChannelError
@@ -24,7 +25,7 @@ from bot.log import get_logger
 from channels.discord.attempt import HttpTrouble, no_repeats
 from channels.discord.config import DiscordConfig, Timing
 from channels.discord.errors import IntentRefused, SessionLost
-from channels.discord.leniency import LenientSocket, parsed, use, whole_user
+from channels.discord.leniency import parsed, use, whole_user
 from channels.discord.places import Place
 
 Json = dict[str, Any]
@@ -131,7 +132,7 @@ class GatewayClient(discord.Client):
         """
         # The SDK keeps both addresses per process; there is one Discord channel in it.
         Route.BASE = section.api_url.rstrip("/")
-        LenientSocket.DEFAULT_GATEWAY = yarl.URL(section.gateway_url)
+        DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(section.gateway_url)
         use()
         try:
             async with asyncio.timeout(self._timing.login_s):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from bot.clock import US_PER_S, Clock
 from bot.errors import ChannelAuthError, ChannelError, ChatGone
@@ -19,6 +19,7 @@ from channels.discord.positions import id_at
 from channels.supervision import Backoff
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 Caller = Callable[..., Awaitable[Any]]
 """`Api.call`."""
@@ -79,21 +80,15 @@ class Histories:
         failures.failures = lane.failures
         while True:
             try:
-                async with self._places:
-                    page = await self._call(
-                        "GET",
-                        "/channels/{channel_id}/messages",
-                        channel_id=lane.channel_id,
-                        query={"after": str(after), "limit": str(PAGE)},
-                        timeout_s=self._timing.history_s,
-                    )
+                page = await self._patiently(lane, self._ask(lane.channel_id, after))
             except ChannelAuthError:
                 raise
             except (ChatGone, Refused) as exc:
                 _log.warning(
                     "history cannot be read, a gap may stay", channel=CHANNEL, chat=lane.channel_id, error=str(exc)
                 )
-                return None
+                # Who tells nothing more than "no" may only be unable to: the position is kept.
+                return [] if isinstance(exc, Refused) and not exc.code else None
             except ChannelError as exc:
                 problem, least_s = str(exc), exc.retry_after_s or 0.0
             else:
@@ -103,29 +98,49 @@ class Histories:
                 problem, least_s = "the answer is not a list of messages", 0.0
             wait_s = max(failures.next_s(), least_s)
             lane.failures = failures.failures
-            _log.warning("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
-            await self._pause(lane, wait_s)
+            say = _log.warning if failures.failures == 1 else _log.debug
+            say("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
+            await self._patiently(lane, asyncio.sleep(wait_s))
 
-    async def _pause(self, lane: Lane, wait_s: float) -> None:
-        """Wait before a history is asked for again.
+    async def _ask(self, channel_id: str, after: int) -> Any:
+        async with self._places:
+            return await self._call(
+                "GET",
+                "/channels/{channel_id}/messages",
+                channel_id=channel_id,
+                query={"after": str(after), "limit": str(PAGE)},
+                timeout_s=self._timing.history_s,
+            )
+
+    async def _patiently(self, lane: Lane, work: Coroutine[Any, Any, T]) -> T:
+        """Return what comes of `work`, unless something newer waits for too long meanwhile.
 
         Raises:
-            OutOfPatience: something newer has waited for too long meanwhile.
+            OutOfPatience: so it does; the work is given up.
         """
-        end_s = self._clock.monotonic_s() + wait_s
-        while (left_s := end_s - self._clock.monotonic_s()) > 0:
-            patience_s = left_s
-            if lane.waiting:
-                limit_s = 0.0 if lane.is_overtaken else self._timing.overtake_s
-                patience_s = lane.waits_since_s + limit_s - self._clock.monotonic_s()
-                if patience_s <= 0:
+        task = asyncio.create_task(work, name=f"discord-history-{lane.channel_id}")
+        try:
+            while not task.done():
+                left_s = self._patience_s(lane)
+                if left_s is not None and left_s <= 0:
                     raise OutOfPatience
-            lane.arrived.clear()
-            try:
-                async with asyncio.timeout(min(patience_s, left_s)):
-                    await lane.arrived.wait()
-            except TimeoutError:
-                pass
+                lane.arrived.clear()
+                arrival = asyncio.create_task(lane.arrived.wait(), name=f"discord-arrival-{lane.channel_id}")
+                try:
+                    await asyncio.wait({task, arrival}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    arrival.cancel()
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _patience_s(self, lane: Lane) -> float | None:
+        """Return for how long what waits can wait on, None when nothing does."""
+        if not lane.waiting:
+            return None
+        limit_s = self._timing.overtake_again_s if lane.is_overtaken else self._timing.overtake_s
+        return lane.waits_since_s + limit_s - self._clock.monotonic_s()
 
 
 def first_of_gap(after: int, now_us: int) -> int:

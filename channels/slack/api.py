@@ -125,6 +125,8 @@ class WebApi:
                 return await client.api_call(method, data=form)
         except SlackApiError as exc:
             raise _refused(exc, method, sends=sends, key=key) from None
+        except AttributeError:  # what the SDK says to text that is declared to be text
+            raise _unreadable(method, HTTPStatus.OK, sends=sends) from None
         except SlackClientError as exc:
             raise ChannelError(f"{method}: {type(exc).__name__}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:

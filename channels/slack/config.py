@@ -77,7 +77,7 @@ class Timing:
     overlap_s: float = 15.0  # how long a connection that was told to end is still heard
     ack_s: float = 3.0  # Slack waits this long for an acknowledgement, then sends again
     gate_s: float = 1.5  # what an event may wait for its conversation's missed messages: well within `ack_s`
-    overtake_s: float = 15.0  # how long messages wait for older ones that cannot be read
+    overtake_s: float = 10.0  # how long messages wait for older ones that cannot be read
     retry_base_s: float = 0.5  # first wait after a failure; doubles
     retry_cap_s: float = 30.0
     flush_s: float = 5.0  # between two writes of what was seen
