@@ -77,6 +77,7 @@ class WebApi:
         self._app_token = section.app_token.get_secret_value()
         self.client = self._client(self._bot_token)
         self._app_client = self._client(self._app_token)
+        self.can_look = True  # False: nobody can say what arrived, so a 5xx is taken as not carried out
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -124,7 +125,7 @@ class WebApi:
             async with asyncio.timeout(self._timing.call_s):
                 return await client.api_call(method, data=form)
         except SlackApiError as exc:
-            raise _refused(exc, method, sends=sends, key=key) from None
+            raise _refused(exc, method, sends=sends, can_look=self.can_look, key=key) from None
         except AttributeError:  # what the SDK says to text that is declared to be text
             raise _unreadable(method, HTTPStatus.OK, sends=sends) from None
         except SlackClientError as exc:
@@ -279,19 +280,19 @@ def _object(response: AsyncSlackResponse) -> dict[str, Any]:
     return response.data if isinstance(response.data, dict) else {}
 
 
-def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> ChannelError:
+def _refused(exc: SlackApiError, method: str, *, sends: bool, can_look: bool, key: str) -> ChannelError:
     """Return the error for an answer that is no success."""
     response: Any = exc.response
     if not isinstance(response, AsyncSlackResponse):  # the SDK could not read the body
         status = getattr(response, "status", 0)
-        return _unreadable(method, status, sends=sends)
+        return _unreadable(method, status, sends=sends, can_look=can_look)
     body = _object(response)
     code = str(body.get("error") or "")
     wait_s = _seconds(response.headers.get("Retry-After") or body.get("retry_after"))
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         code = "ratelimited"
     elif not code:
-        return _unreadable(method, response.status_code, sends=sends)
+        return _unreadable(method, response.status_code, sends=sends, can_look=can_look)
     mapped = refusal(method, code, sends=sends, retry_after_s=wait_s, needed=str(body.get("needed") or ""), key=key)
     details = (body.get("response_metadata") or {}).get("messages")
     if isinstance(mapped, Refused) and details:
@@ -299,12 +300,12 @@ def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> Chann
     return mapped
 
 
-def _unreadable(method: str, status: int, *, sends: bool) -> ChannelError:
+def _unreadable(method: str, status: int, *, sends: bool, can_look: bool = True) -> ChannelError:
     """Return the error for an answer that is not Slack's: a gateway's page, or half of one."""
     text = f"{method}: an answer that is no JSON (status {status})"
     if status in _ABSENT:  # whoever answers so has not done it
         return ChannelError(text) if sends else Refused(text, code="unknown_method")
-    if not sends and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if not (sends and can_look) and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServerTrouble(text)
     return SendUncertain(text) if sends else ChannelError(text)
 

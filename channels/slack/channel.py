@@ -171,7 +171,9 @@ class SlackChannel(SupervisedChannel):
         parts = await self._open()
         from channels.slack.lookup import find_sent  # the markdown parser: 30 ms
 
-        return await find_sent(parts.api, await self._identity(parts), row)
+        found = await find_sent(parts.api, await self._identity(parts), row)
+        parts.api.can_look = found is not None
+        return found
 
     async def earlier(self, message: InboundMessage) -> tuple[Quote, ...]:
         """See `Channel.earlier`: the thread's first message and the last ones before this."""

@@ -15,13 +15,14 @@ from bot.interfaces import ChannelState, Draft
 from bot.messages import OutboundMessage
 from channels.slack.api import WebApi
 from channels.slack.config import SlackConfig, Timing
-from channels.slack.errors import Refused
+from channels.slack.errors import Refused, ServerTrouble
 from channels.slack.extras import Extras
 from channels.slack.feedback import place_of_press
 from tests.channels.harness_slack import DM, PRIVATE, QUICK, THREAD, SlackHarness, built, running, served
 from tests.platforms.slack_faults import Fault, bad_gateway
 from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID
 from tests.support.clock import FakeClock
+from tests.support.outbox_rows import sending_row
 
 ABSENT = [
     Fault(error="unknown_method"),
@@ -155,6 +156,19 @@ async def test_a_server_that_is_not_there_has_not_sent_anything(live: SlackHarne
         await live.send(OutboundMessage(address=THREAD, text="hello"))
     assert caught.value.retryable
     assert not isinstance(caught.value, SendUncertain)
+
+
+async def test_a_server_error_is_no_doubt_where_no_history_can_settle_it(live: SlackHarness) -> None:
+    """Else a second one in a row would be the end of the answer."""
+    message = OutboundMessage(address=PRIVATE, text="hello")
+    live.api.faults.add(bad_gateway("chat.postMessage", times=2))
+    with pytest.raises(SendUncertain):
+        await live.send(message)
+    live.api.faults.add(refused("conversations.history", "unknown_method", times=None))
+    assert await live.channel.find_sent(sending_row(message)) is None
+    with pytest.raises(ServerTrouble) as caught:
+        await live.send(message)
+    assert caught.value.retryable
 
 
 def test_a_file_may_be_on_another_port_of_the_server_that_was_configured() -> None:
