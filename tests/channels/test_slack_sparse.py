@@ -19,7 +19,7 @@ from channels.slack.errors import Refused, ServerTrouble
 from channels.slack.extras import Extras
 from channels.slack.feedback import place_of_press
 from tests.channels.harness_slack import DM, PRIVATE, QUICK, THREAD, SlackHarness, built, running, served
-from tests.platforms.slack_faults import Fault, bad_gateway
+from tests.platforms.slack_faults import Fault, bad_gateway, refused
 from tests.platforms.slack_objects import BOT_ID, BOT_USER_ID
 from tests.support.clock import FakeClock
 from tests.support.outbox_rows import sending_row
