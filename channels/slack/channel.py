@@ -149,7 +149,7 @@ class SlackChannel(SupervisedChannel):
         return _Parts(
             api=api,
             extras=extras,
-            sender=Sender(api, self._threads),
+            sender=Sender(api, self._threads, self._context.language),
             drafts=Drafts(api, self._context.clock),
             people=People(extras, self._context.intake, self._context.clock),
             status=Status(extras, self._context.clock, self._context.language),
