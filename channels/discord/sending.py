@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChannelError, ChatGone, SendRejected, SendUncertain
+from bot.errors import ChannelError, ChatGone, SendRejected
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, Button, OutboundMessage
@@ -22,7 +21,6 @@ from channels.discord.errors import (
     INVALID_FORM,
     NO_HISTORY,
     THREAD_ARCHIVED,
-    THREAD_EXISTS,
     TOO_LARGE,
     UNKNOWN_MESSAGE,
     Refused,
@@ -31,6 +29,7 @@ from channels.discord.errors import (
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
 from channels.discord.rendering import TEXT_LIMIT, render
+from channels.discord.threads import open_thread, thread_name
 from channels.files import LEFT_OUT_UNITS, read_files, refused_there, require_something_to_send, with_words
 from channels.text import utf16_length
 
@@ -54,10 +53,7 @@ PARTS_IN_CHANNEL = 3
 
 _NONCE_CHARS = 25
 _EDIT_TRIES = 3
-_THREAD_NAME_CHARS = 80  # of at most 100
-_THREAD_MINUTES = 1440  # quiet time after which it is put away
 LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
-_MARKS = re.compile(r"[*_`~#>|\[\]\\]|\(https?://[^)]*\)")
 _NOBODY: dict[str, Any] = {"parse": []}  # no text of ours may ring anybody's phone
 
 Caller = Callable[..., Awaitable[Any]]
@@ -371,41 +367,6 @@ async def fill_in(
         return None
     answers.close(reply_to)
     return message_id_of(answer)
-
-
-async def open_thread(call: Caller, timing: Timing, address: Address, message_id: str, name: str) -> bool:
-    """Open a thread on a message; False when this channel takes none. One that is there already is as good.
-
-    Raises:
-        ChannelError: it may work later.
-    """
-    try:
-        await call(
-            "POST",
-            "/channels/{channel_id}/messages/{message_id}/threads",
-            channel_id=address.chat_id,
-            message_id=message_id,
-            json={"name": name, "auto_archive_duration": _THREAD_MINUTES},
-            timeout_s=timing.call_s,
-        )
-    except Refused as exc:
-        if exc.code == THREAD_EXISTS:
-            return True
-        _log.info("no thread here, the answer stays in the channel", chat=address.key, error=str(exc))
-        return False
-    except ChatGone as exc:  # no right to open threads is no reason to give the chat up
-        _log.info("no thread here, the answer stays in the channel", chat=address.key, error=str(exc))
-        return False
-    except SendUncertain as exc:
-        # Doing it again finds the thread that the first try made: nothing uncertain here.
-        raise ChannelError(str(exc)) from exc
-    return True
-
-
-def thread_name(text: str) -> str:
-    """Return a thread's name from the text of an answer: its first words."""
-    lines: Iterator[str] = (_MARKS.sub("", line).strip() for line in text.splitlines())
-    return next((line[:_THREAD_NAME_CHARS].strip() for line in lines if line), "…")
 
 
 def message_id_of(answer: Any) -> str:
