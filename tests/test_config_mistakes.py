@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.fields import check_owner
 from bot.errors import ConfigError
 from tests.support.configuration import TOKEN, isolate, load, problems
 
@@ -117,7 +118,8 @@ def test_the_machines_zone_is_the_default(tmp_path: Path, monkeypatch: pytest.Mo
         "111",
         "telegram:1 2",
         "Telegram:1",
-        "discord:12",
+        "discord:bob",
+        "discord:012",
         "slack:bob",
     ],
 )
@@ -125,6 +127,11 @@ def test_an_owner_is_a_stable_id_and_never_a_name(tmp_path: Path, owner: str) ->
     (problem,) = problems(tmp_path, f"[access]\nowners = ['{owner}']")
     assert problem.startswith("access.owners: ")
     assert repr(owner) in problem
+
+
+@pytest.mark.parametrize("owner", ["discord:12", "discord:80351110224678912", "slack:U1", "slack:W012AB3CD"])
+def test_an_id_may_be_short_where_a_server_gives_short_ones(owner: str) -> None:
+    check_owner(owner)
 
 
 def test_good_owners_are_taken_as_they_are(tmp_path: Path) -> None:

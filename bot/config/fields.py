@@ -166,8 +166,8 @@ def split_listen(value: str) -> tuple[str, int] | None:
 _USER_IDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "telegram": (r"[1-9][0-9]{0,19}", "the user's number, such as 'telegram:111'"),
-        "discord": (r"[1-9][0-9]{15,19}", "the user's number, such as 'discord:80351110224678912'"),
-        "slack": (r"[UW][A-Z0-9]{4,}", "the member id, such as 'slack:U012AB3CD'"),
+        "discord": (r"[1-9][0-9]{0,19}", "the user's number, such as 'discord:80351110224678912'"),
+        "slack": (r"[UW][A-Z0-9]+", "the member id, such as 'slack:U012AB3CD'"),
     }
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,15 +16,14 @@ from typing import Any
 
 import aiohttp
 import discord
-from aiohttp.client_middlewares import ClientHandlerType
 from discord.http import HTTPClient, Route
 
 from bot.clock import Clock
 from bot.errors import ChannelAuthError, ChannelError, ChatGone, RateLimited, SendUncertain
-from channels.discord.errors import GONE, INVALID_WEBHOOK_TOKEN, Refused
+from channels.discord.attempt import Attempt, BadAnswer, Wait
+from channels.discord.errors import GONE, INVALID_WEBHOOK_TOKEN, Refused, ServerTrouble
+from channels.discord.leniency import parsed
 
-_BANNED_S = 60.0  # a 429 without a time comes from the proxy before Discord
-_LONGEST_WAIT_S = 86_400.0
 _SHOWN_CHARS = 300  # of a refusal's own words
 
 IDEMPOTENT = frozenset({"GET", "PUT", "PATCH", "DELETE"})
@@ -38,56 +36,6 @@ class Upload:
 
     name: str
     content: bytes
-
-
-class _ServerTrouble(Exception):
-    def __init__(self, status: int) -> None:
-        super().__init__(f"HTTP {status}")
-        self.status = status
-
-
-class _Attempt:
-    """Watches one request below the SDK, which would otherwise wait and repeat by itself."""
-
-    def __init__(self) -> None:
-        self.began = False
-
-    async def __call__(self, request: aiohttp.ClientRequest, handler: ClientHandlerType) -> aiohttp.ClientResponse:
-        self.began = True
-        response = await handler(request)
-        if response.status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise await _rate_limited(response)
-        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _ServerTrouble(response.status)
-        return response
-
-
-class _Wait(Exception):
-    def __init__(self, seconds: float, *, everywhere: bool) -> None:
-        super().__init__(f"rate limited for {seconds} s")
-        self.seconds = seconds
-        self.everywhere = everywhere
-
-
-async def _rate_limited(response: aiohttp.ClientResponse) -> _Wait:
-    try:
-        body = json_text.loads(await response.read())
-        return _Wait(_seconds(body["retry_after"]), everywhere=bool(body.get("global")))
-    except (ValueError, LookupError, TypeError):
-        header = response.headers.get("Retry-After", "")
-        return _Wait(_seconds(header) if header.isdecimal() else _BANNED_S, everywhere=True)
-
-
-def _seconds(value: Any) -> float:
-    """Return a wait as one that can be kept.
-
-    Raises:
-        ValueError, TypeError: it is no number.
-    """
-    seconds = float(value)
-    if not math.isfinite(seconds):
-        raise ValueError("no wait is endless")
-    return min(max(seconds, 0.0), _LONGEST_WAIT_S)
 
 
 class Api:
@@ -124,21 +72,20 @@ class Api:
             options["form"] = _form(json, files)
         elif json is not None:
             options["json"] = json
-        attempt = _Attempt()
+        attempt = Attempt()
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._http.request(
-                    Route(method, path, metadata=None, **parts), middlewares=(attempt,), **options
-                )
-        except _Wait as exc:
+                route = Route(method, path, metadata=None, **parts)
+                return parsed(await self._http.request(route, middlewares=(attempt,), **options))
+        except Wait as exc:
             if exc.everywhere:
                 self._closed_until_s = self._clock.monotonic_s() + exc.seconds
             raise RateLimited(f"{name}: {exc}", retry_after_s=exc.seconds, everywhere=exc.everywhere) from None
         except discord.RateLimited as exc:
             raise RateLimited(f"{name}: {exc}", retry_after_s=exc.retry_after) from exc
-        except _ServerTrouble as exc:
+        except BadAnswer as exc:
             # Discord's proxy answers so while what is behind it restarts: taken as not carried out.
-            raise ChannelError(f"{name}: Discord answers {exc}") from None
+            raise ServerTrouble(f"{name}: Discord answers {exc}") from None
         except discord.HTTPException as exc:
             raise refusal(exc, name) from exc
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
@@ -146,6 +93,8 @@ class Api:
             detail = f"{name}: {type(exc).__name__}"
             raise (SendUncertain(detail) if sent and method not in IDEMPOTENT else ChannelError(detail)) from exc
         except ValueError as exc:  # an answer that says it is JSON and is not
+            if attempt.status >= HTTPStatus.BAD_REQUEST:
+                raise _refused(attempt.status, f"{name}: HTTP {attempt.status}", 0) from exc
             detail = f"{name}: the answer cannot be read"
             raise (ChannelError(detail) if method in IDEMPOTENT else SendUncertain(detail)) from exc
         except (RuntimeError, AttributeError) as exc:  # what closed and unopened sessions of the SDK say
@@ -174,16 +123,28 @@ class Api:
 
 def refusal(exc: discord.HTTPException, name: str) -> ChannelError:
     """Return what a refusal means. The SDK's text names code and fields, never the token."""
-    text = f"{name}: {exc.text[:_SHOWN_CHARS] or exc.status} (HTTP {exc.status}, code {exc.code})"
-    if exc.status == HTTPStatus.UNAUTHORIZED and exc.code != INVALID_WEBHOOK_TOKEN:
+    code = exc.code or _code_in(exc.text)
+    text = f"{name}: {exc.text[:_SHOWN_CHARS] or exc.status} (HTTP {exc.status}, code {code})"
+    return _refused(exc.status, text, code)
+
+
+def _refused(status: int, text: str, code: int) -> ChannelError:
+    if status == HTTPStatus.UNAUTHORIZED and code != INVALID_WEBHOOK_TOKEN:
         return ChannelAuthError(
             "Discord refuses the token; check [channels.discord] token (Developer Portal, Bot, Reset Token)"
         )
-    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR or (exc.status == HTTPStatus.FORBIDDEN and not exc.code):
+    if status > HTTPStatus.NOT_IMPLEMENTED or (status == HTTPStatus.FORBIDDEN and not code):
         return ChannelError(text)  # the latter comes from the proxy before Discord, which blocks networks for a while
-    if exc.code in GONE:
-        return ChatGone(f"{GONE[exc.code]} (code {exc.code})")
-    return Refused(text, status=exc.status, code=exc.code)
+    if code in GONE:
+        return ChatGone(f"{GONE[code]} (code {code})")
+    return Refused(text, status=status, code=code)
+
+
+def _code_in(text: str) -> int:
+    """Return Discord's own code from a refusal whose content type did not say that it is JSON, 0 without one."""
+    body = parsed(text)
+    code = body.get("code") if isinstance(body, dict) else None
+    return code if isinstance(code, int) else 0
 
 
 def _form(payload: Any, files: Sequence[Upload]) -> list[dict[str, Any]]:

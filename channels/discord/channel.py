@@ -14,6 +14,7 @@ from channels.discord.config import DiscordConfig, Timing
 from channels.discord.connection import Connection
 from channels.discord.content import BotIdentity
 from channels.discord.earlier import earlier
+from channels.discord.errors import IntentRefused
 from channels.discord.interactions import OpenAnswers
 from channels.discord.media import fetch
 from channels.discord.places import CHANNEL, target_id
@@ -49,6 +50,7 @@ class DiscordChannel(SupervisedChannel):
         self._session: Session | None = None
         self._positions: Positions | None = None
         self._opening = asyncio.Lock()
+        self._asks_content = True  # until the gateway refused the intent
         self._closed = False
 
     @classmethod
@@ -79,6 +81,9 @@ class DiscordChannel(SupervisedChannel):
         )
         try:
             await connection.run()
+        except IntentRefused:
+            self._asks_content = False
+            raise
         finally:
             await asyncio.shield(_part(session, positions))
 
@@ -87,8 +92,8 @@ class DiscordChannel(SupervisedChannel):
         async with self._opening:
             if self._closed:
                 raise ChannelError("the channel is closed")
-            session = await self._signed_in(content=True)
-            if not session.client.may_read_content:
+            session = await self._signed_in(content=self._asks_content)
+            if self._asks_content and not session.client.may_read_content:
                 # What is asked for is fixed when a client is built; asking for what is off closes the connection.
                 await session.client.close()
                 session = await self._signed_in(content=False)

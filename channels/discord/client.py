@@ -12,8 +12,9 @@ import logging
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
+import aiohttp
 import discord
 import yarl
 from discord.gateway import DiscordWebSocket
@@ -21,8 +22,10 @@ from discord.http import Route
 
 from bot.errors import ChannelAuthError, ChannelError
 from bot.log import get_logger
+from channels.discord.attempt import HttpTrouble, no_repeats
 from channels.discord.config import DiscordConfig, Timing
-from channels.discord.errors import SessionLost
+from channels.discord.errors import IntentRefused, SessionLost
+from channels.discord.leniency import parsed, use, whole_user
 from channels.discord.places import Place
 
 Json = dict[str, Any]
@@ -76,6 +79,7 @@ class GatewayClient(discord.Client):
         )
         self._timing = timing
         self.asks_content = content
+        self.may_read_content = True  # whether the message content intent is switched on; known for sure only if not
         known = self._connection.parsers
         parsers = {name: self._guarded(name, known[name]) for name in _SDK | _BEFORE | _AFTER}
         parsers.update({name: self._forward(name) for name in _OURS})
@@ -129,6 +133,7 @@ class GatewayClient(discord.Client):
         # The SDK keeps both addresses per process; there is one Discord channel in it.
         Route.BASE = section.api_url.rstrip("/")
         DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(section.gateway_url)
+        use()
         try:
             async with asyncio.timeout(self._timing.login_s):
                 await self.login(token)
@@ -141,29 +146,47 @@ class GatewayClient(discord.Client):
         except Exception as exc:  # aiohttp's errors, and what the SDK says to an answer that is none of Discord's
             raise ChannelError(f"signing in: {_shown(exc)}; is [channels.discord] api_url right?") from exc
 
+    async def login(self, token: str) -> None:
+        """Open the REST session and learn who we are; in place of the SDK's own, which wants all of the application."""
+        await self._async_setup_hook()
+        user = parsed(await self.http.static_login(token.strip()))
+        self._connection.user = discord.ClientUser(state=self._connection, data=cast("Any", whole_user(user)))
+        await self._learn_application()
+
+    async def _learn_application(self) -> None:
+        """Ask for the application's id and its intents. Without an answer the gateway tells both in its own way."""
+        try:
+            async with asyncio.timeout(self._timing.application_s):
+                route = Route("GET", "/oauth2/applications/@me")
+                found = parsed(await self.http.request(route, middlewares=(no_repeats,)))
+            if not isinstance(found, dict):
+                raise ValueError("the answer is no application")  # noqa: TRY004, TRY301  # one more unreadable answer
+            if str(found.get("id") or "").isdecimal():
+                self._connection.application_id = int(found["id"])
+            if isinstance(found.get("flags"), int):
+                flags = discord.ApplicationFlags._from_value(found["flags"])  # noqa: SLF001  # the SDK's way to read it
+                self.may_read_content = flags.gateway_message_content or flags.gateway_message_content_limited
+        except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, ValueError, HttpTrouble) as exc:
+            _log.info("the application does not tell its intents", channel="discord", error=_shown(exc))
+
     @property
     def bot_id(self) -> str:
         """Our own user id; known once signed in."""
         assert self.user is not None
         return str(self.user.id)
 
-    @property
-    def may_read_content(self) -> bool:
-        """Whether the application's message content intent is switched on."""
-        flags = self.application_flags
-        return bool(flags.gateway_message_content or flags.gateway_message_content_limited)
-
     async def listen(self) -> None:
         """Stay connected; ends only by an error.
 
         Raises:
             ChannelAuthError: the token is refused.
+            IntentRefused: the message content intent was asked for and is off.
             SessionLost: the connection ended in a way after which the SDK does not resume.
         """
         try:
             await self._stay_connected()
         except discord.PrivilegedIntentsRequired as exc:
-            raise SessionLost(f"the gateway closed with {_DISALLOWED_INTENTS}: {INTENT_PROBLEM}") from exc
+            raise IntentRefused(f"the gateway closed with {_DISALLOWED_INTENTS}: {INTENT_PROBLEM}") from exc
         except discord.ConnectionClosed as exc:
             if exc.code == _BAD_TOKEN:
                 raise ChannelAuthError(

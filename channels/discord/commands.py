@@ -60,14 +60,16 @@ def _known(commands: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
     }
 
 
-async def sync(call: Caller, application_id: str, commands: Sequence[dict[str, Any]], timing: Timing) -> None:
-    """Register the commands; a failure is logged, the next connection tries again."""
+async def sync(call: Caller, application_id: str, commands: Sequence[dict[str, Any]], timing: Timing) -> bool:
+    """Register the commands; a failure is logged. False when the platform will not take them as they are."""
     path = "/applications/{application_id}/commands"
     try:
         registered = await call("GET", path, application_id=application_id, timeout_s=timing.call_s)
         if same(registered, commands):
-            return
+            return True
         await call("PUT", path, application_id=application_id, json=list(commands), timeout_s=timing.call_s)
         _log.info("slash commands registered", channel=CHANNEL, count=len(commands))
     except (ChannelError, LookupError, TypeError, ValueError) as exc:
         _log.warning("slash commands not registered", channel=CHANNEL, error=str(exc))
+        return isinstance(exc, ChannelError) and exc.retryable
+    return True

@@ -58,8 +58,13 @@ class DiscordConfig(ChannelSection):
 class Timing:
     """How long the channel waits for what. Not configurable: these follow from the platform's habits."""
 
-    login_s: float = 30.0  # the two calls that tell who we are
+    login_s: float = 30.0  # the calls that tell who we are
+    application_s: float = 5.0  # of these the one that the gateway can stand in for
     call_s: float = 20.0  # any other answer, waiting for the route's own rate limit included
+    place_s: float = 5.0  # to learn where a channel stands; it is taken as no thread then
+    history_s: float = 10.0  # a page of what was missed
+    overtake_s: float = 10.0  # how long messages wait for older ones of their channel that cannot be read
+    overtake_again_s: float = 2.0  # ... that could not be read for so long already
     upload_s: float = 120.0  # a message with files
     answer_s: float = 2.5  # the first answer to an interaction, due within 3 s
     reconnect_s: float = 60.0  # the SDK may try to resume for so long; then everything begins anew

@@ -72,6 +72,8 @@ class Connection:
         self._timing = timing
         self._report = report
         self._link = _Link()
+        self._answers = answers
+        self._takes_no_commands = False
         self._tasks: TaskGroup | None = None
         me = BotIdentity(id=session.bot_id)
         self._receiver = Receiver(
@@ -123,6 +125,7 @@ class Connection:
         if self._tasks is None:
             return
         if name == "READY":
+            self._answers.application_id = self._session.application_id  # told here for the first time, perhaps
             self._set_up()
             if self._section.commands:
                 self._tasks.create_task(self._sync_commands(), name="discord-commands")
@@ -144,8 +147,9 @@ class Connection:
 
     async def _sync_commands(self) -> None:
         wanted = commands.wanted(self._context.menu(), self._context.language)
-        if wanted:
-            await commands.sync(self._session.api.call, self._session.application_id, wanted, self._timing)
+        if wanted and not self._takes_no_commands:
+            call, application_id = self._session.api.call, self._session.application_id
+            self._takes_no_commands = not await commands.sync(call, application_id, wanted, self._timing)
 
 
 def _telling(group: ExceptionGroup[Exception]) -> Exception:

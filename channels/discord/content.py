@@ -98,7 +98,7 @@ def _without(text: str, mention: re.Pattern[str]) -> str:
 
 
 def attachments_of(message: Json) -> tuple[Attachment, ...]:
-    """Return the message's files by reference; their own addresses expire after a day, so they are not kept."""
+    """Return the message's files by reference: where to ask for them, and their address, which expires after a day."""
     return tuple(_attachments(message))
 
 
@@ -114,7 +114,7 @@ def _attachments(message: Json) -> Iterator[Attachment]:
             name=clean_text(str(file.get("filename") or "")),
             mime=mime,
             size_bytes=size if isinstance(size, int) else None,
-            ref=f"{at}/{file['id']}",
+            ref=f"{at}/{file['id']} {file.get('url') or ''}".strip(),
         )
     for sticker in said.get("sticker_items") or ():
         yield Attachment(kind="sticker", name=clean_text(str(sticker.get("name") or "")))

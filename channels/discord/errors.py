@@ -40,5 +40,13 @@ class Refused(SendRejected):  # named like its family in bot/errors.py
         self.code = code
 
 
+class ServerTrouble(ChannelError):  # likewise
+    """Discord answers a call with a 5xx: nothing was done."""
+
+
 class SessionLost(ChannelError):  # likewise
     """The connection to the gateway ended, or was not made."""
+
+
+class IntentRefused(SessionLost):  # likewise
+    """The gateway does not give the message content intent to this bot."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from bot.clock import to_us
@@ -96,10 +96,19 @@ class Reader:
             chat_type=place.chat_type,
             attachments=attachments,
             quote=quote_of(message, self.me),
-            sent_us=to_us(datetime.fromisoformat(str(message["timestamp"]))),
+            sent_us=_sent_us(message),
             reply_to=str(message["id"]) if place.chat_type is ChatType.GROUP else "",
             meta=_meta(message),
         )
+
+
+def _sent_us(message: Json) -> int | None:
+    """Return when a message was written, None where that is not told."""
+    try:
+        sent = datetime.fromisoformat(str(message.get("timestamp")))
+    except ValueError:
+        return None
+    return to_us(sent if sent.tzinfo is not None else sent.replace(tzinfo=UTC))
 
 
 def _meta(message: Json) -> Mapping[str, Any]:

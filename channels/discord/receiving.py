@@ -13,12 +13,11 @@ import json
 from asyncio import TaskGroup
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from bot.clock import US_PER_S, Clock
-from bot.errors import ChannelAuthError, ChannelError, ChatGone, StoreError
+from bot.clock import Clock
+from bot.errors import StoreError
 from bot.faults import fault_point
 from bot.interfaces import Intake
 from bot.log import get_logger
@@ -26,24 +25,19 @@ from bot.messages import Address, InboundMessage
 from bot.records import Acceptance
 from channels.discord.config import Timing
 from channels.discord.content import author_id, is_from_bot, number_of
-from channels.discord.errors import Refused
 from channels.discord.events import Reader
+from channels.discord.finding import Directory, Places
+from channels.discord.histories import PAGE, Histories, Lane, OutOfPatience, first_of_gap
 from channels.discord.places import CHANNEL, Place, place_of
-from channels.discord.positions import Positions, id_at
+from channels.discord.positions import Positions
 from channels.supervision import Backoff
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
-CATCH_UP_DAYS = 7
-"""How far back a gap is read. The engine answers what is older than a day with a notice; more is no conversation."""
-
-_PAGE = 100  # the most one call returns
 _WAITING_LIMIT = 1000  # events of one channel kept in memory; what is beyond is read from its history
 _LANES_AT_ONCE = 20
-_HISTORIES_AT_ONCE = 4  # so that answers are not held up by the bot's rate limit
 _REMEMBERED = 500  # texts of messages that can still change
-_REMEMBERED_PLACES = 1000
 _RAW_LIMIT = 100_000  # characters kept of an event nobody could read
 _TEXT_EVENTS = frozenset({"MESSAGE_CREATE", "MESSAGE_UPDATE"})
 
@@ -53,31 +47,8 @@ _UNREADABLE = (TypeError, ValueError, AttributeError, LookupError, ArithmeticErr
 _log = get_logger(__name__)
 
 
-class Directory(Protocol):
-    """What the gateway client knows of servers."""
-
-    def place(self, channel_id: str, guild_id: str) -> Place | None:
-        """Return where a channel stands, None when that is not known."""
-
-    def own_role(self, guild_id: str) -> str:
-        """Return the role made for this bot in a server, '' without one."""
-
-    def channels_of(self, guild_id: str) -> list[Place]:
-        """Return the channels and threads of a server."""
-
-
 Caller = Callable[..., Awaitable[Any]]
 """`Api.call`."""
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One channel's events that wait. `gap_after` is set while its history has to be read from there."""
-
-    channel_id: str
-    place: Place | None = None
-    waiting: deque[tuple[str, Json]] = field(default_factory=deque)
-    gap_after: int | None = None
 
 
 class Receiver:
@@ -104,11 +75,11 @@ class Receiver:
         self._open_chats = open_chats
         self._clock = clock
         self._timing = timing
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, Lane] = {}
         self._gaps: dict[str, tuple[Place, int]] = {}  # of channels whose lane does not move yet
-        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._places = Places(call=call, directory=directory, clock=clock, timing=timing)
+        self._histories = Histories(call=call, clock=clock, timing=timing)
         self._texts: OrderedDict[str, str] = OrderedDict()
-        self._histories = asyncio.Semaphore(_HISTORIES_AT_ONCE)
         self._expected_guilds: dict[str, int] = {}  # id -> the newest message seen before it went away
         self._tasks: TaskGroup | None = None
 
@@ -149,13 +120,13 @@ class Receiver:
             if lane.gap_after is None:
                 lane.gap_after = number_of(lane.waiting[-1][1]) or None
             return
-        lane.waiting.append((name, data))
+        lane.add(name, data, self._clock.monotonic_s())
 
-    def _lane(self, channel_id: str) -> _Lane:
+    def _lane(self, channel_id: str) -> Lane:
         """Return a channel's lane, moving."""
         lane = self._lanes.get(channel_id)
         if lane is None:
-            lane = self._lanes[channel_id] = _Lane(channel_id)
+            lane = self._lanes[channel_id] = Lane(channel_id)
             if channel_id in self._gaps:
                 lane.place, lane.gap_after = self._gaps.pop(channel_id)
             self._start(self._work(lane), f"discord-channel-{channel_id}")
@@ -207,7 +178,7 @@ class Receiver:
 
     # --- one channel
 
-    async def _work(self, lane: _Lane) -> None:
+    async def _work(self, lane: Lane) -> None:
         try:
             while lane.waiting or lane.gap_after is not None:
                 if lane.gap_after is not None and not lane.waiting:
@@ -222,20 +193,25 @@ class Receiver:
         finally:
             self._lanes.pop(lane.channel_id, None)
 
-    async def _catch_up(self, lane: _Lane) -> None:
+    async def _catch_up(self, lane: Lane) -> None:
         """Handle what a channel's history holds after the gap began, then drop what of it waits as well."""
-        after = max(lane.gap_after or 0, id_at(self._clock.now_us() - CATCH_UP_DAYS * 86_400 * US_PER_S) - 1)
+        after = first_of_gap(lane.gap_after or 0, self._clock.now_us())
         lane.gap_after = None
         count = 0
         while True:
-            page = await self._history(lane, after)
+            try:
+                page = await self._page(lane, after)
+            except OutOfPatience:
+                lane.gap_after = after if lane.gap_after is None else min(after, lane.gap_after)
+                await self._overtake(lane)
+                return
             if page is None:
                 return
             for message in sorted(page, key=number_of):
                 await self._handle("MESSAGE_CREATE", message, lane)
                 after = number_of(message)
                 count += 1
-            if len(page) < _PAGE:
+            if len(page) < PAGE:
                 break
         if count:
             _log.info("caught up", channel=CHANNEL, chat=lane.channel_id, messages=count)
@@ -243,42 +219,27 @@ class Receiver:
             (name, data) for name, data in lane.waiting if name != "MESSAGE_CREATE" or number_of(data) > after
         )
 
-    async def _history(self, lane: _Lane, after: int) -> list[Json] | None:
-        """Return a page of messages after an id; None when the channel is closed to us."""
-        failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
-        while True:
-            try:
-                async with self._histories:
-                    page = await self._call(
-                        "GET",
-                        "/channels/{channel_id}/messages",
-                        channel_id=lane.channel_id,
-                        query={"after": str(after), "limit": str(_PAGE)},
-                        timeout_s=self._timing.call_s,
-                    )
-            except ChannelAuthError:
-                raise
-            except (ChatGone, Refused) as exc:
-                _log.warning(
-                    "history cannot be read, a gap may stay", channel=CHANNEL, chat=lane.channel_id, error=str(exc)
-                )
-                await self._stored(lambda: self._positions.forget(lane.channel_id))
-                return None
-            except ChannelError as exc:
-                problem, least_s = str(exc), exc.retry_after_s or 0.0
-            else:
-                if isinstance(page, list) and all(isinstance(one, dict) and number_of(one) for one in page):
-                    return page
-                problem, least_s = "the answer is not a list of messages", 0.0
-            wait_s = max(failures.next_s(), least_s)
-            _log.warning("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
-            await asyncio.sleep(wait_s)
+    async def _page(self, lane: Lane, after: int) -> list[Json] | None:
+        """Return a page of a history; a channel that is closed to us has none, and no position any more."""
+        page = await self._histories.page(lane, after)
+        if page is None:
+            await self._stored(lambda: self._positions.forget(lane.channel_id))
+        return page
 
-    async def _handle(self, name: str, data: Json, lane: _Lane) -> None:
+    async def _overtake(self, lane: Lane) -> None:
+        """Handle what waits before what was missed; that is still asked for."""
+        if not lane.is_overtaken:
+            lane.is_overtaken = True
+            _log.warning("history cannot be read for long, newer messages go first", chat=lane.channel_id)
+        while lane.waiting:
+            await self._handle(*lane.waiting[0], lane)
+            lane.waiting.popleft()
+
+    async def _handle(self, name: str, data: Json, lane: Lane) -> None:
         """Commit one event, however long the database needs for it."""
         message_id = str(data.get("id") or "")
         try:
-            place = lane.place = lane.place or await self._find_place(data)
+            place = lane.place = lane.place or await self._places.find(data)
             role_id = self._directory.own_role(place.guild_id) if data.get("mention_roles") else ""
             if name == "MESSAGE_UPDATE":
                 await self._take_edit(self._reader.edit(data, place, role_id=role_id))
@@ -344,34 +305,6 @@ class Receiver:
                     "event not stored, trying again", channel=CHANNEL, error=str(exc), retry_in_s=round(wait_s, 2)
                 )
                 await asyncio.sleep(wait_s)
-
-    # --- places
-
-    async def _find_place(self, data: Json) -> Place:
-        """Return where a message was said."""
-        channel_id, guild_id = str(data["channel_id"]), str(data.get("guild_id") or "")
-        if not guild_id:
-            return Place(channel_id=channel_id)
-        known = self._directory.place(channel_id, guild_id) or self._places.get(channel_id)
-        if known is not None:
-            return known
-        failures = Backoff(self._timing.retry_base_s, self._timing.retry_cap_s)
-        while True:
-            try:
-                channel = await self._call(
-                    "GET", "/channels/{channel_id}", channel_id=channel_id, timeout_s=self._timing.call_s
-                )
-                place = self._places[channel_id] = place_of(channel, guild_id)
-            except ChannelAuthError:
-                raise
-            except (ChatGone, Refused):
-                return Place(channel_id=channel_id, guild_id=guild_id)
-            except ChannelError as exc:
-                await asyncio.sleep(exc.retry_after_s or failures.next_s())
-            else:
-                if len(self._places) > _REMEMBERED_PLACES:
-                    self._places.popitem(last=False)
-                return place
 
     # --- what goes away
 

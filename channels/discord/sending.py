@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import ChannelError, ChatGone, SendRejected, SendUncertain
+from bot.errors import ChannelError, ChatGone, SendRejected
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Address, Attachment, Button, OutboundMessage
@@ -21,14 +21,15 @@ from channels.discord.errors import (
     INVALID_FORM,
     NO_HISTORY,
     THREAD_ARCHIVED,
-    THREAD_EXISTS,
     TOO_LARGE,
     UNKNOWN_MESSAGE,
     Refused,
+    ServerTrouble,
 )
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
 from channels.discord.rendering import TEXT_LIMIT, render
+from channels.discord.threads import open_thread, thread_name
 from channels.files import LEFT_OUT_UNITS, read_files, refused_there, require_something_to_send, with_words
 from channels.text import utf16_length
 
@@ -51,10 +52,8 @@ PARTS_IN_CHANNEL = 3
 """Longer answers go on in a thread."""
 
 _NONCE_CHARS = 25
-_THREAD_NAME_CHARS = 80  # of at most 100
-_THREAD_MINUTES = 1440  # quiet time after which it is put away
+_EDIT_TRIES = 3
 LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
-_MARKS = re.compile(r"[*_`~#>|\[\]\\]|\(https?://[^)]*\)")
 _NOBODY: dict[str, Any] = {"parse": []}  # no text of ours may ring anybody's phone
 
 Caller = Callable[..., Awaitable[Any]]
@@ -132,6 +131,7 @@ class Sender:
         self._timing = timing
         self._answers = answers
         self._threads = threads
+        self._stuck: Counter[str] = Counter()  # drafts that could not be finished, and how often
         self._language = language
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
@@ -142,7 +142,7 @@ class Sender:
         buttons = components(message.buttons, progress.outbox_id)
         if not progress.sent_ids:
             await require_something_to_send(message, limit_bytes=UPLOAD_BYTES)
-        delivery = _Delivery(self._call, self._timing, self._answers, message)
+        delivery = _Delivery(self._call, self._timing, self._answers, message, self._stuck)
         in_thread = self._threads and goes_on_in_thread(message, steps)
         for number in range(len(progress.sent_ids), len(steps)):
             body: dict[str, Any] = {"content": steps[number].text, "allowed_mentions": _NOBODY}
@@ -210,7 +210,11 @@ def _uploads(contents: Sequence[tuple[Attachment, bytes]]) -> list[Upload]:
 class _Delivery:
     """One message on its way; remembers what its chat turned out not to take."""
 
-    def __init__(self, call: Caller, timing: Timing, answers: OpenAnswers, message: OutboundMessage) -> None:
+    def __init__(
+        self, call: Caller, timing: Timing, answers: OpenAnswers, message: OutboundMessage, stuck: Counter[str]
+    ) -> None:
+        """`stuck` counts how often which draft could not be finished; it outlives the delivery."""
+        self._stuck = stuck
         self._call = call
         self._timing = timing
         self._answers = answers
@@ -277,12 +281,36 @@ class _Delivery:
                 # Somebody put the thread away meanwhile. A new message would open it again, an edit does not.
                 await self._open_again()
                 await edit_message(self._call, self._timing, self._channel_id, draft_id, changes)
-        except Refused as exc:
-            if exc.code != UNKNOWN_MESSAGE:
+        except (Refused, ServerTrouble) as exc:
+            if isinstance(exc, ServerTrouble) and not self._gives_up(draft_id):
                 raise
-            _log.warning("draft is gone, text sent anew", chat=self._message.address.key)
+            _log.warning("draft not finished, text sent anew", chat=self._message.address.key, error=str(exc))
+            if not isinstance(exc, Refused) or exc.code != UNKNOWN_MESSAGE:
+                await self._drop_draft(draft_id)
             return False
+        self._stuck.pop(draft_id, None)
         return True
+
+    def _gives_up(self, draft_id: str) -> bool:
+        """Say whether a draft was tried to finish often enough: a platform without edits still takes messages."""
+        self._stuck[draft_id] += 1
+        if self._stuck[draft_id] < _EDIT_TRIES:
+            return False
+        del self._stuck[draft_id]
+        return True
+
+    async def _drop_draft(self, draft_id: str) -> None:
+        """Take a draft away that the text does not follow in; best effort."""
+        try:
+            await self._call(
+                "DELETE",
+                "/channels/{channel_id}/messages/{message_id}",
+                channel_id=self._channel_id,
+                message_id=draft_id,
+                timeout_s=self._timing.place_s,
+            )
+        except ChannelError as exc:
+            _log.info("draft not taken away", chat=self._message.address.key, error=str(exc))
 
     async def _open_again(self) -> None:
         await self._call(
@@ -339,41 +367,6 @@ async def fill_in(
         return None
     answers.close(reply_to)
     return message_id_of(answer)
-
-
-async def open_thread(call: Caller, timing: Timing, address: Address, message_id: str, name: str) -> bool:
-    """Open a thread on a message; False when this channel takes none. One that is there already is as good.
-
-    Raises:
-        ChannelError: it may work later.
-    """
-    try:
-        await call(
-            "POST",
-            "/channels/{channel_id}/messages/{message_id}/threads",
-            channel_id=address.chat_id,
-            message_id=message_id,
-            json={"name": name, "auto_archive_duration": _THREAD_MINUTES},
-            timeout_s=timing.call_s,
-        )
-    except Refused as exc:
-        if exc.code == THREAD_EXISTS:
-            return True
-        _log.info("no thread here, the answer stays in the channel", chat=address.key, error=str(exc))
-        return False
-    except ChatGone as exc:  # no right to open threads is no reason to give the chat up
-        _log.info("no thread here, the answer stays in the channel", chat=address.key, error=str(exc))
-        return False
-    except SendUncertain as exc:
-        # Doing it again finds the thread that the first try made: nothing uncertain here.
-        raise ChannelError(str(exc)) from exc
-    return True
-
-
-def thread_name(text: str) -> str:
-    """Return a thread's name from the text of an answer: its first words."""
-    lines: Iterator[str] = (_MARKS.sub("", line).strip() for line in text.splitlines())
-    return next((line[:_THREAD_NAME_CHARS].strip() for line in lines if line), "…")
 
 
 def message_id_of(answer: Any) -> str:

@@ -29,8 +29,8 @@ class Session:
 
     @property
     def application_id(self) -> str:
-        """Our application's id."""
-        return str(self.client.application_id)
+        """Our application's id; where nobody told it (yet) that of the bot, which is the same but for very old bots."""
+        return str(self.client.application_id or self.client.bot_id)
 
     @property
     def warning(self) -> str:

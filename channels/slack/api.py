@@ -23,7 +23,7 @@ from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendUncertai
 from bot.log import get_logger
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
-from channels.slack.errors import Refused, refusal
+from channels.slack.errors import NOT_THERE, Refused, ServerTrouble, refusal
 
 NEEDED_SCOPE = "chat:write"
 """Without it nothing can be answered."""
@@ -49,6 +49,8 @@ _CONNECT_S = 5.0
 _CHUNK_BYTES = 256 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 5
+_LONGEST_WAIT_S = 3600.0  # of what is asked for; more would be no limit of a rate
+_ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 _log = get_logger(__name__)
@@ -75,6 +77,7 @@ class WebApi:
         self._app_token = section.app_token.get_secret_value()
         self.client = self._client(self._bot_token)
         self._app_client = self._client(self._app_token)
+        self.can_look = True  # False: nobody can say what arrived, so a 5xx is taken as not carried out
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -122,7 +125,9 @@ class WebApi:
             async with asyncio.timeout(self._timing.call_s):
                 return await client.api_call(method, data=form)
         except SlackApiError as exc:
-            raise _refused(exc, method, sends=sends, key=key) from None
+            raise _refused(exc, method, sends=sends, can_look=self.can_look, key=key) from None
+        except AttributeError:  # what the SDK says to text that is declared to be text
+            raise _unreadable(method, HTTPStatus.OK, sends=sends) from None
         except SlackClientError as exc:
             raise ChannelError(f"{method}: {type(exc).__name__}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
@@ -138,17 +143,19 @@ class WebApi:
         try:
             response = await self._call(self.client, "auth.test", {}, sends=False, key="bot_token")
         except Refused as exc:
+            if exc.code in NOT_THERE:
+                raise ChannelError(f"{exc}; is [channels.slack] api_url right?") from exc
             raise ChannelAuthError(f"Slack refuses the bot_token: {exc}") from exc
         me = _object(response)
-        if not me.get("bot_id"):
+        if not me.get("user_id"):
+            raise ChannelError("auth.test: an answer without ids; is [channels.slack] api_url right?")
+        if not me.get("bot_id") and not self._bot_token.startswith("xoxb-"):
             raise ChannelAuthError(
                 "[channels.slack] bot_token is no bot's token; take the Bot User OAuth Token (xoxb-…)"
             )
         _check_scopes(response)
-        try:
-            return Identity(user_id=str(me["user_id"]), bot_id=str(me["bot_id"]), team_id=str(me["team_id"]))
-        except KeyError as exc:
-            raise ChannelError("auth.test: an answer without ids; is [channels.slack] api_url right?") from exc
+        bot_id, team_id = str(me.get("bot_id") or ""), str(me.get("team_id") or "")
+        return Identity(user_id=str(me["user_id"]), bot_id=bot_id, team_id=team_id)
 
     async def socket_url(self) -> str:
         """Return the address of a new Socket Mode connection; it carries a secret ticket.
@@ -209,6 +216,8 @@ class WebApi:
             return True
         homes = {"slack.com", own.hostname or "slack.com"}
         host = parts.hostname or ""
+        if parts.scheme == own.scheme and host and host == own.hostname:
+            return True  # another port of the server that was configured
         return parts.scheme == "https" and any(host == home or host.endswith(f".{home}") for home in homes)
 
     async def download(self, url: str, *, limit_bytes: int, is_page: bool = False) -> Download:
@@ -271,19 +280,19 @@ def _object(response: AsyncSlackResponse) -> dict[str, Any]:
     return response.data if isinstance(response.data, dict) else {}
 
 
-def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> ChannelError:
+def _refused(exc: SlackApiError, method: str, *, sends: bool, can_look: bool, key: str) -> ChannelError:
     """Return the error for an answer that is no success."""
     response: Any = exc.response
     if not isinstance(response, AsyncSlackResponse):  # the SDK could not read the body
         status = getattr(response, "status", 0)
-        return _unreadable(method, status, sends=sends)
+        return _unreadable(method, status, sends=sends, can_look=can_look)
     body = _object(response)
     code = str(body.get("error") or "")
-    wait_s = _seconds(response.headers.get("Retry-After"))
+    wait_s = _seconds(response.headers.get("Retry-After") or body.get("retry_after"))
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         code = "ratelimited"
     elif not code:
-        return _unreadable(method, response.status_code, sends=sends)
+        return _unreadable(method, response.status_code, sends=sends, can_look=can_look)
     mapped = refusal(method, code, sends=sends, retry_after_s=wait_s, needed=str(body.get("needed") or ""), key=key)
     details = (body.get("response_metadata") or {}).get("messages")
     if isinstance(mapped, Refused) and details:
@@ -291,9 +300,13 @@ def _refused(exc: SlackApiError, method: str, *, sends: bool, key: str) -> Chann
     return mapped
 
 
-def _unreadable(method: str, status: int, *, sends: bool) -> ChannelError:
+def _unreadable(method: str, status: int, *, sends: bool, can_look: bool = True) -> ChannelError:
     """Return the error for an answer that is not Slack's: a gateway's page, or half of one."""
     text = f"{method}: an answer that is no JSON (status {status})"
+    if status in _ABSENT:  # whoever answers so has not done it
+        return ChannelError(text) if sends else Refused(text, code="unknown_method")
+    if not (sends and can_look) and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServerTrouble(text)
     return SendUncertain(text) if sends else ChannelError(text)
 
 
@@ -305,10 +318,10 @@ def _network_error(exc: Exception, method: str, *, sends: bool) -> ChannelError:
     return ChannelError(text)
 
 
-def _seconds(value: str | None) -> float | None:
+def _seconds(value: Any) -> float | None:
     try:
-        return max(0.0, float(value)) if value else None
-    except ValueError:
+        return min(max(0.0, float(value)), _LONGEST_WAIT_S) if value else None
+    except (TypeError, ValueError):
         return None
 
 

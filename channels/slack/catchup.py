@@ -1,8 +1,8 @@
 """After a gap: the messages of it, out of the conversations' histories, in order and before anything newer.
 
 A conversation is read as soon as something new comes in it, else in its turn; so nobody's newer message is handled
-before an older one. Where that takes long, the newer message is not acknowledged: it is read from the history behind
-the older ones, and Slack sends it again. Only a history that cannot be read for minutes lets newer messages go first;
+before an older one. Where that takes long, the newer message is not acknowledged, but kept in mind: it is taken behind
+the older ones, and Slack sends it again. Only a history that cannot be read for a while lets newer messages go first;
 what is missing still follows. What was handled before is known by the inbox's unique key.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from bot.clock import Clock
 from bot.errors import ChannelError, ChatGone, RateLimited, StoreError
@@ -28,6 +28,8 @@ MOST = 1_000
 
 MOST_CONVERSATIONS = 2_000
 _KINDS = ("im", "mpim", "private_channel", "public_channel")
+_KEPT = 1_000  # messages of one conversation that wait
+_LOOK_S = 1.0
 _NEW_THREADS = 50  # threads begun in the gap that are looked into, a conversation
 
 Json = dict[str, Any]
@@ -60,6 +62,10 @@ class CatchUp:
         self._tried: set[str] = set()  # in this round of `run`
         self._waited_for: dict[str, float] = {}  # channel -> since when newer messages wait, by the monotonic clock
         self._late: dict[str, set[str]] = {}  # channel -> threads ("" = none) of what came while it was being read
+        self._kept: dict[str, dict[str, Json]] = {}  # channel -> ts -> what waits, also where no history will have it
+        self._keeps = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._overtaken: set[str] = set()  # channels of which it was said that newer messages go first
         self._is_slow = False  # nobody needs to wait at the gate until something was read again
         self._listed = False
         self._busy = asyncio.Lock()
@@ -73,13 +79,14 @@ class CatchUp:
         self._replies_of.pop(channel, None)
         self._leave_to_reading(channel, "")
 
-    async def gate(self, channel: str, thread: str = "") -> None:
-        """Let what a conversation missed come first; `thread` is the thread of the new message, if any.
+    async def gate(self, event: Json) -> None:
+        """Let what a conversation missed come before a new message of it.
 
         Raises:
-            OlderFirst: that takes long; the new message will be read from the history, behind them.
+            OlderFirst: that takes long; the new message will be taken behind them.
             StoreError: something of it could not be committed; nothing newer may be, then.
         """
+        channel, thread = str(event.get("channel") or ""), str(event.get("thread_ts") or "")
         if not self._is_pending(channel):
             return
         if not self._is_slow and self._clock.monotonic_s() >= self._not_before_s:
@@ -94,9 +101,13 @@ class CatchUp:
         self._positions.hold(channel)
         now_s = self._clock.monotonic_s()
         if now_s - self._waited_for.setdefault(channel, now_s) >= self._timing.overtake_s:
-            _log.warning("missed messages cannot be read for long, newer ones go first", chat=f"slack:{channel}")
+            await self._overtake(channel)
             return
         self._leave_to_reading(channel, thread)
+        kept = self._kept.setdefault(channel, {})
+        if len(kept) < _KEPT:
+            kept[str(event.get("ts") or "")] = event
+        self._keeps.set()
         raise OlderFirst("older messages are being read")
 
     def _leave_to_reading(self, channel: str, thread: str) -> None:
@@ -127,6 +138,42 @@ class CatchUp:
                 await self._wake.wait()
             elif self._not_before_s <= self._clock.monotonic_s():
                 await asyncio.sleep(self._timing.rescan_s)
+
+    async def hasten(self) -> NoReturn:
+        """Take what was kept too long, until cancelled."""
+        while True:
+            self._keeps.clear()
+            if not self._kept:
+                await self._keeps.wait()
+            now_s = self._clock.monotonic_s()
+            since = {channel: self._waited_for.get(channel, 0.0) for channel in self._kept}
+            for channel in [one for one, at_s in since.items() if now_s - at_s >= self._timing.overtake_s]:
+                try:
+                    await self._overtake(channel)
+                except StoreError as exc:
+                    _log.warning("messages not committed yet", chat=f"slack:{channel}", error=str(exc))
+            await asyncio.sleep(_LOOK_S)
+
+    async def _overtake(self, channel: str) -> None:
+        """Take what waits of a conversation before what it missed."""
+        if channel not in self._overtaken:
+            self._overtaken.add(channel)
+            _log.warning("missed messages cannot be read for long, newer ones go first", chat=f"slack:{channel}")
+        await self._take_kept(channel)
+
+    async def _take_kept(self, channel: str) -> None:
+        """Take what waits of a conversation, in order.
+
+        Raises:
+            StoreError: a message of it could not be committed; it stays kept.
+        """
+        async with self._taking:
+            kept = self._kept.get(channel, {})
+            while kept:
+                ts = min(kept, key=lambda ts: instant_us(ts) or 0)
+                await self._take(kept[ts])
+                kept.pop(ts, None)
+            self._kept.pop(channel, None)
 
     def _next(self) -> str | None:
         """Return the next conversation of this round, first those in which somebody waits."""
@@ -188,8 +235,10 @@ class CatchUp:
                 self._wait(self._timing.rescan_s)
                 _log.warning("missed messages not read yet", chat=f"slack:{channel}", error=str(exc))
                 return
+            await self._take_kept(channel)
             self._pending.pop(channel, None)
             self._replies_of.pop(channel, None)
+            self._overtaken.discard(channel)
             self._late.pop(channel, None)
             self._waited_for.pop(channel, None)
             self._done.add(channel)

@@ -15,6 +15,7 @@ from channels.slack import media
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
 from channels.slack.events import CHANNEL
+from channels.slack.extras import Extras
 from channels.slack.people import People
 from channels.slack.positions import Positions
 from channels.slack.status import Status
@@ -37,6 +38,7 @@ class _Parts:
     """What is built with the SDK, once."""
 
     api: WebApi
+    extras: Extras
     sender: Sender
     drafts: Drafts
     people: People
@@ -143,12 +145,14 @@ class SlackChannel(SupervisedChannel):
         from channels.slack.sending import Sender
 
         api = WebApi(self._section, self._timing)
+        extras = Extras(api, self._context.clock)
         return _Parts(
             api=api,
+            extras=extras,
             sender=Sender(api, self._threads, self._context.language),
             drafts=Drafts(api, self._context.clock),
-            people=People(api, self._context.intake, self._context.clock),
-            status=Status(api, self._context.clock, self._context.language),
+            people=People(extras, self._context.intake, self._context.clock),
+            status=Status(extras, self._context.clock, self._context.language),
         )
 
     async def _identity(self, parts: _Parts) -> Identity:
@@ -167,14 +171,16 @@ class SlackChannel(SupervisedChannel):
         parts = await self._open()
         from channels.slack.lookup import find_sent  # the markdown parser: 30 ms
 
-        return await find_sent(parts.api, await self._identity(parts), row)
+        found = await find_sent(parts.api, await self._identity(parts), row)
+        parts.api.can_look = found is not None
+        return found
 
     async def earlier(self, message: InboundMessage) -> tuple[Quote, ...]:
         """See `Channel.earlier`: the thread's first message and the last ones before this."""
         parts = await self._open()
         from channels.slack.lookup import earlier  # the markdown parser: 30 ms
 
-        return await earlier(parts.api, await self._identity(parts), message, parts.people)
+        return await earlier(parts.extras, await self._identity(parts), message, parts.people)
 
     async def show_draft(self, draft: Draft) -> str:
         """See `Channel.show_draft`."""
@@ -199,7 +205,7 @@ class SlackChannel(SupervisedChannel):
         params = {"channel": address.chat_id, "timestamp": message_id, "name": SEEN_MARK}
         try:
             parts = await self._open()
-            await parts.api.call("reactions.add", params)
+            await parts.extras.call("reactions.add", params)
         except ChannelError as exc:
             _log.debug("not marked as seen", chat=address.key, error=str(exc))
 

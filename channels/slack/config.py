@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from bot.config import SecretText
 from channels.config import ChannelSection, allow_list
 
-_ID = re.compile(r"[UWB][A-Z0-9]{2,30}")
+_ID = re.compile(r"[UWB][A-Z0-9]{1,30}")
 """Users are U…, in an Enterprise organization also W…; bots without a user are B…
 (https://docs.slack.dev/reference/objects/user-object, read 2026-11-30)."""
 
@@ -77,7 +77,7 @@ class Timing:
     overlap_s: float = 15.0  # how long a connection that was told to end is still heard
     ack_s: float = 3.0  # Slack waits this long for an acknowledgement, then sends again
     gate_s: float = 1.5  # what an event may wait for its conversation's missed messages: well within `ack_s`
-    overtake_s: float = 300.0  # how long messages wait for older ones that cannot be read; Slack's last resend is later
+    overtake_s: float = 10.0  # how long messages wait for older ones that cannot be read
     retry_base_s: float = 0.5  # first wait after a failure; doubles
     retry_cap_s: float = 30.0
     flush_s: float = 5.0  # between two writes of what was seen

@@ -112,6 +112,7 @@ class Connection:
                     "slack-socket": self.socket.run(hello),
                     "slack-events": self._work(),
                     "slack-catch-up": catch_up(),
+                    "slack-overtaking": self._catchup.hasten(),
                     "slack-errands": self._errands.run(),
                     "slack-positions": self._positions.run(),
                 }

@@ -27,7 +27,7 @@ _LINK_FILES = frozenset({"external", "tombstone", "hidden_by_limit"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who we are in the workspace. `account` names the installation."""
+    """Who we are in the workspace; `bot_id` and `team_id` are '' where nobody told them."""
 
     user_id: str
     bot_id: str
@@ -167,6 +167,6 @@ def shared_message(event: Json, me: Identity, names: Names) -> Quote | None:
 
 def _author(item: Json, event: Json, me: Identity) -> str:
     author = item.get("author_id")
-    if author == me.user_id or item.get("bot_id") == me.bot_id:
+    if author == me.user_id or (me.bot_id and item.get("bot_id") == me.bot_id):
         return "bot"
     return "sender" if author and author == event.get("user") else "other"

@@ -38,7 +38,9 @@ _LATER = frozenset(
     {"service_unavailable", "request_timeout", "team_added_to_org", "accesslimited", "ekm_access_denied"}
 )
 _RATE = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
-_DEFAULT_WAIT_S = 30.0  # where a refusal for haste names no time
+_DEFAULT_WAIT_S = 5.0  # where a refusal for haste names no time
+NOT_THERE = frozenset({"unknown_method", "method_deprecated"})
+"""Of a method that this server does not have."""
 
 
 class Refused(SendRejected):  # named like its family in bot/errors.py
@@ -47,6 +49,10 @@ class Refused(SendRejected):  # named like its family in bot/errors.py
     def __init__(self, text: str, *, code: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class ServerTrouble(ChannelError):  # likewise
+    """Slack, or what stands before it, answers a call with a 5xx: what changes something in place can be repeated."""
 
 
 class AccountInactive(ChannelAuthError):  # likewise

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from bot.messages import Address, ChatType, InboundMessage, Quote, Reaction
 from channels.config import GroupPolicies, GroupPolicy
@@ -85,9 +86,10 @@ class Reader:
     def command(self, body: Json, menu: Collection[str]) -> InboundMessage | None:
         """Return what a slash command says: `/dutiful remind …` is `/remind …`, plain words are a message."""
         channel, user = str(body.get("channel_id") or ""), str(body.get("user_id") or "")
-        trigger = str(body.get("trigger_id") or "")
+        # It is what makes a command known when it comes again; without it each is a new one.
+        trigger = str(body.get("trigger_id") or uuid4().hex)
         kind = chat_type(channel)
-        if not channel or not user or not trigger:
+        if not channel or not user:
             return None
         if kind is ChatType.GROUP and self.policies.of(channel) is GroupPolicy.OFF:
             return None
@@ -159,7 +161,7 @@ def sender_of(event: Json) -> str:
 
 def is_own(event: Json, me: Identity) -> bool:
     """Say whether we wrote a message."""
-    return event.get("user") == me.user_id or event.get("bot_id") == me.bot_id
+    return event.get("user") == me.user_id or (bool(me.bot_id) and event.get("bot_id") == me.bot_id)
 
 
 def is_bot(event: Json) -> bool:

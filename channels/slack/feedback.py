@@ -15,6 +15,13 @@ if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
 CHOSEN_BLOCK = "dutiful_chosen"
 
 
+def place_of_press(body: dict[str, Any]) -> tuple[str, str]:
+    """Return channel and ts of the message whose button was pressed, '' for what is not told."""
+    place, message = body.get("container") or {}, body.get("message") or {}
+    channel = place.get("channel_id") or (body.get("channel") or {}).get("id")
+    return str(channel or ""), str(place.get("message_ts") or message.get("ts") or "")
+
+
 async def show_outcome(api: WebApi, language: str, body: dict[str, Any], outcome: PressOutcome) -> None:
     """Mark the chosen button in the message and take the others away; tell a person whose press did not count.
 
@@ -23,7 +30,7 @@ async def show_outcome(api: WebApi, language: str, body: dict[str, Any], outcome
     """
     place = body.get("container") or {}
     message = body.get("message") or {}
-    channel, ts = str(place.get("channel_id") or ""), str(place.get("message_ts") or "")
+    channel, ts = place_of_press(body)
     if outcome.acceptance is not Acceptance.REFUSED:
         blocks = [block for block in message.get("blocks") or [] if not _is_outdated(block)]
         await api.call(

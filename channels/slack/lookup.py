@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.errors import ChannelError, ChatGone
 from bot.log import get_logger
@@ -14,12 +14,10 @@ from channels.files import size_to_send
 from channels.slack.content import Identity, Names, attachments_of, instant_us, plain_text
 from channels.slack.errors import Refused
 from channels.slack.events import is_own, is_spoken, sender_of
+from channels.slack.extras import Caller
 from channels.slack.people import People
 from channels.slack.positions import MARGIN_US
 from channels.slack.sending import MESSAGE_EVENT, UPLOAD_BYTES, file_name, mark_of, planned
-
-if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
-    from channels.slack.api import WebApi
 
 PAGE = 200
 PAGES = 5
@@ -37,7 +35,7 @@ MOST_NAMES = 10
 _log = get_logger(__name__)
 
 
-async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...] | None:
+async def find_sent(api: Caller, me: Identity, row: OutboxRow) -> tuple[str, ...] | None:
     """See `Channel.find_sent`.
 
     Raises:
@@ -75,7 +73,7 @@ def _upload(files: Sequence[Attachment]) -> list[tuple[str, int]]:
     return [(name, size) for name, size in sizes if size is not None]
 
 
-async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping[str, Any], *, since_us: int) -> str:
+async def find_marked(api: Caller, me: Identity, address: Address, mark: Mapping[str, Any], *, since_us: int) -> str:
     """Return the ts of our message that has this metadata, '' when there is none.
 
     Raises:
@@ -87,7 +85,7 @@ async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping
     return ""
 
 
-async def earlier(api: WebApi, me: Identity, message: InboundMessage, people: People) -> tuple[Quote, ...]:
+async def earlier(api: Caller, me: Identity, message: InboundMessage, people: People) -> tuple[Quote, ...]:
     """See `Channel.earlier`.
 
     Raises:
@@ -138,7 +136,7 @@ def _quote(item: dict[str, Any], message: InboundMessage, me: Identity, names: N
     )
 
 
-async def _since(api: WebApi, address: Address, since_us: int) -> AsyncIterator[dict[str, Any]]:
+async def _since(api: Caller, address: Address, since_us: int) -> AsyncIterator[dict[str, Any]]:
     """Yield the messages of a thread or a conversation since an instant, with their metadata."""
     oldest = f"{since_us // 1_000_000}.{since_us % 1_000_000:06d}"
     asked: dict[str, Any] = {"channel": address.chat_id, "oldest": oldest, "inclusive": True}
@@ -158,7 +156,7 @@ async def _since(api: WebApi, address: Address, since_us: int) -> AsyncIterator[
 
 
 async def _pages(
-    api: WebApi, method: str, asked: dict[str, Any], *, limit: int = PAGE, most: int = PAGES
+    api: Caller, method: str, asked: dict[str, Any], *, limit: int = PAGE, most: int = PAGES
 ) -> AsyncIterator[dict[str, Any]]:
     cursor = ""
     for _ in range(most):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.clock import Clock
 from bot.interfaces import Intake
 from bot.messages import clean_text
-
-if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
-    from channels.slack.api import WebApi
+from channels.slack.extras import Caller
 
 MOST = 1_000
 FRESH_S = 24 * 3600.0
@@ -31,7 +29,7 @@ class Profile:
 class People:
     """What profiles say."""
 
-    def __init__(self, api: WebApi, intake: Intake, clock: Clock) -> None:
+    def __init__(self, api: Caller, intake: Intake, clock: Clock) -> None:
         self._api = api
         self._intake = intake
         self._clock = clock

@@ -19,6 +19,7 @@ from bot.records import Acceptance, PressOutcome
 from channels.buttons import read_token
 from channels.slack.content import UNREADABLE
 from channels.slack.events import CHANNEL, Reader, chat_type, is_own, is_spoken
+from channels.slack.feedback import place_of_press
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
 
@@ -79,7 +80,7 @@ class Errands:
 class Receiver:
     """Takes events, presses and commands for one installation.
 
-    `gate` is awaited with conversation and thread before a new message is looked at, `failed` told of the conversation
+    `gate` is awaited with a new message before it is looked at, `failed` told of the conversation
     of one that was not committed.
     """
 
@@ -105,7 +106,7 @@ class Receiver:
         self._learn = learn
         self._show_outcome = show_outcome
         self._check_place = check_place
-        self.gate: Callable[[str, str], Coroutine[Any, Any, None]] | None = None
+        self.gate: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None
         self.failed: Callable[[str], None] | None = None
         self.ended = ""  # what tells that the app is not wanted any more
 
@@ -153,7 +154,7 @@ class Receiver:
                 await self._edited(event)
             elif event.get("subtype") != "message_deleted":
                 if self.gate is not None and not is_own(event, self._reader.me):
-                    await self.gate(channel, str(event.get("thread_ts") or ""))
+                    await self.gate(event)
                 await self.spoken(event)
         elif kind == "reaction_added":
             reaction = self._reader.reaction(event)
@@ -252,9 +253,9 @@ class Receiver:
 def _press(body: dict[str, Any], reader: Reader) -> ButtonPress | None:
     """Return the press in a `block_actions` payload, None when its button is none of ours."""
     actions = body.get("actions") or [{}]
-    action, place, user = actions[0], body.get("container") or {}, body.get("user") or {}
-    token = read_token(str(action.get("value") or ""))
-    channel, message_id = str(place.get("channel_id") or ""), str(place.get("message_ts") or "")
+    action, user = actions[0], body.get("user") or {}
+    token = read_token(str(action.get("value") or action.get("action_id") or ""))
+    channel, message_id = place_of_press(body)
     user_id = str(user.get("id") or "")
     if token is None or not channel or not message_id or not user_id:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from bot.log import get_logger
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage
 from channels.buttons import button_token, numbered
 from channels.files import is_all_there_is, read_files, refused_there, require_something_to_send, words_for
-from channels.slack.errors import AccountInactive, Refused
+from channels.slack.errors import AccountInactive, Refused, ServerTrouble
 from channels.slack.rendering import QUICK_CHARS, Part, fallback, render
 from channels.slack.threads import Threads
 
@@ -39,6 +40,7 @@ UNKNOWN_ID = "unknown"
 """Stands for the id of a message that Slack took without telling one: sent is sent."""
 
 _ROW_BUTTONS = 25
+_EDIT_TRIES = 3  # then the text is sent anew: a platform without edits still takes messages
 _THREAD_LOST = frozenset({"thread_not_found", "cannot_reply_to_message", "restricted_action_non_threadable_channel"})
 _BLOCKS_REFUSED = frozenset(
     {"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch", "invalid_attachments"}
@@ -127,6 +129,7 @@ class Sender:
         self._language = language
         self._api = api
         self._threads = threads
+        self._stuck: Counter[str] = Counter()  # drafts that could not be finished, and how often
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -136,7 +139,7 @@ class Sender:
         done = len(progress.sent_ids)
         if not done:
             await require_something_to_send(message, limit_bytes=UPLOAD_BYTES)
-        delivery = _Delivery(self._api, message.address)
+        delivery = _Delivery(self._api, message.address, self._stuck)
         for number in range(done, len(steps)):
             step = steps[number]
             if step.files:
@@ -170,8 +173,10 @@ class Sender:
 class _Delivery:
     """One message on its way; remembers what its conversation turned out not to take."""
 
-    def __init__(self, api: WebApi, address: Address) -> None:
+    def __init__(self, api: WebApi, address: Address, stuck: Counter[str]) -> None:
+        """`stuck` counts how often which draft could not be finished; it outlives the delivery."""
         self._api = api
+        self._stuck = stuck
         self._address = address
         self._thread_ts = address.thread_id
 
@@ -209,6 +214,15 @@ class _Delivery:
                 if exc.code != "message_not_found":
                     await self.drop_draft(draft_id)
                 return False
+            except ServerTrouble as exc:
+                self._stuck[draft_id] += 1
+                if self._stuck[draft_id] < _EDIT_TRIES:
+                    raise
+                _log.warning("draft cannot be finished, text sent anew", chat=self._address.key, error=str(exc))
+                del self._stuck[draft_id]
+                await self.drop_draft(draft_id)
+                return False
+            self._stuck.pop(draft_id, None)
             return True
         return False
 

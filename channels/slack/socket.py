@@ -70,17 +70,18 @@ class Socket:
             ChannelError: there is no connection any more.
         """
         try:
-            socket = await self._open()
+            socket, first = await self._open()
             connected()
             while True:
-                reason = await self._read(socket)
+                reason = await self._read(socket, first)
                 _log.info("slack asks for a new connection", reason=reason)
                 self._leave(socket)
-                socket = await self._open()
+                socket, first = await self._open()
         finally:
             await self._close()
 
-    async def _open(self) -> ClientWebSocketResponse:
+    async def _open(self) -> tuple[ClientWebSocketResponse, dict[str, Any] | None]:
+        """Return a new connection that works, and what came on it in place of a hello, if so."""
         url = await self._api.socket_url()
         try:
             async with asyncio.timeout(self._timing.connect_s):
@@ -88,26 +89,28 @@ class Socket:
                     url, autoping=False, heartbeat=self._timing.heartbeat_s, max_msg_size=_MAX_MESSAGE_BYTES
                 )
                 self._sockets.add(socket)
-                await self._hello(socket)
+                first = await self._hello(socket)
         except TimeoutError:
             raise ChannelError("Socket Mode: no hello came") from None
         except (aiohttp.ClientError, OSError) as exc:
             raise ChannelError(f"Socket Mode: {type(exc).__name__}") from None  # its text has the secret ticket
-        return socket
+        return socket, first
 
-    async def _hello(self, socket: ClientWebSocketResponse) -> None:
+    async def _hello(self, socket: ClientWebSocketResponse) -> dict[str, Any] | None:
         while True:
             message = await self._receive(socket)
             kind = message.get("type")
             if kind == "hello":
-                return
+                return None
+            if "envelope_id" in message:
+                return message
             if kind == "disconnect":
                 raise ChannelError(f"Socket Mode: Slack ends the connection at once ({message.get('reason')})")
 
-    async def _read(self, socket: ClientWebSocketResponse) -> str:
-        """Hand on what comes; returns why Slack wants another connection."""
+    async def _read(self, socket: ClientWebSocketResponse, first: dict[str, Any] | None = None) -> str:
+        """Hand on what comes after `first`, which came already; returns why Slack wants another connection."""
         while True:
-            message = await self._receive(socket)
+            message, first = first or await self._receive(socket), None
             if message.get("type") == "disconnect":
                 return str(message.get("reason"))
             request = SocketModeRequest.from_dict(message)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from bot.clock import Clock
 from bot.log import get_logger
 from bot.messages import Address
 from bot.texts import say
 from channels.slack.errors import Refused
-
-if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
-    from channels.slack.api import WebApi
+from channels.slack.extras import Caller
 
 AGAIN_S = 60.0
 """Slack takes a status away after two minutes, or when we write
@@ -32,7 +29,7 @@ _log = get_logger(__name__)
 class Status:
     """Shown at most once a minute in a thread, and never again where the workspace does not have it."""
 
-    def __init__(self, api: WebApi, clock: Clock, language: str) -> None:
+    def __init__(self, api: Caller, clock: Clock, language: str) -> None:
         self._api = api
         self._clock = clock
         self._text = say(language, "status.thinking")

@@ -70,6 +70,7 @@ class DiscordHarness(ChannelHarness):
         self.api.add_thread(THREAD, CHANNEL)
         self._last: tuple[int, int] = (DM, 0)  # channel and id of the newest message
         self._outbox_id = 100
+        self.timing = QUICK
         super().__init__(workspace)
         self.cursors: ObservedCursors = ObservedCursors(self.clock)
         self.cursors.values[position_name(DM)] = (str(id_at(self.clock.now_us()) - 1), self.clock.now_us())
@@ -96,7 +97,7 @@ class DiscordHarness(ChannelHarness):
             "allow_from": "*",
             **section,
         }
-        return DiscordChannel.create(self.context(DiscordChannel.config_cls.model_validate(values)), QUICK)
+        return DiscordChannel.create(self.context(DiscordChannel.config_cls.model_validate(values)), self.timing)
 
     async def server_up(self) -> None:
         first_time = not self.api.port

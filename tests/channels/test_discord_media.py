@@ -55,10 +55,13 @@ async def test_a_file_is_fetched_days_later_although_addresses_expire(live: Disc
     assert (await live.channel.fetch(file, PRIVATE)).error == ""
 
 
+EXPIRED = Fault(route=Route.CDN, status=404, garbage=b"This content is no longer available.")
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (Fault(route=Route.CDN, status=404, garbage=b"gone"), "HTTP 404"),
+        (Fault(route=Route.CDN, status=404, garbage=b"gone", times=None), "HTTP 404"),
         (Fault(route=Route.CDN, drop_after=True, times=None), "broke off"),
         (Fault(route=Route.GET_MESSAGE, status=404, code=10008, message="Unknown Message"), "Unknown Message"),
         (Fault(route=Route.GET_MESSAGE, garbage=b'{"attachments": []}'), "does not hold this file any more"),
@@ -67,10 +70,19 @@ async def test_a_file_is_fetched_days_later_although_addresses_expire(live: Disc
 async def test_a_file_that_cannot_be_fetched_says_why(live: DiscordHarness, fault: Fault, reason: str) -> None:
     """C043"""
     file = await received(live)
+    if fault.route is Route.GET_MESSAGE:
+        live.api.faults.add(EXPIRED)
     live.api.faults.add(fault)
     fetched = await live.channel.fetch(file, PRIVATE)
     assert reason in fetched.error
     assert fetched.path == ""
+
+
+@pytest.mark.parametrize("status", [404, 500, 501])
+async def test_a_file_is_fetched_where_messages_cannot_be_asked_for(live: DiscordHarness, status: int) -> None:
+    file = await received(live)
+    live.api.faults.add(Fault(route=Route.GET_MESSAGE, status=status, times=None))
+    assert (await live.channel.fetch(file, PRIVATE)).error == ""
 
 
 async def test_a_file_that_is_too_big_is_not_even_asked_for(live: DiscordHarness) -> None:
@@ -83,6 +95,7 @@ async def test_a_file_that_is_too_big_is_not_even_asked_for(live: DiscordHarness
 
 async def test_a_rate_limit_is_no_failure_of_the_file(live: DiscordHarness) -> None:
     file = await received(live)
+    live.api.faults.add(EXPIRED)
     live.api.faults.add(rate_limited(Route.GET_MESSAGE, 3))
     with pytest.raises(RateLimited):
         await live.channel.fetch(file, PRIVATE)

@@ -235,7 +235,7 @@ async def test_own_messages_and_other_bots_are_not_handled(live: DiscordHarness)
 
 
 async def test_a_message_that_cannot_be_read_is_kept_and_blocks_nothing(live: DiscordHarness) -> None:
-    live.api.user_says(DM, "odd", extra={"timestamp": "yesterday"})
+    live.api.user_says(DM, "odd", extra={"message_reference": "yesterday"})
     live.person_says(PRIVATE, "fine")
     await live.intake.wait_for_texts("fine")
     (kept,) = live.intake.unparsed

@@ -63,8 +63,8 @@ async def test_a_server_error_is_not_repeated_by_the_sdk_and_can_be_tried_again(
     live.api.faults.add(bad_gateway(Route.CREATE_MESSAGE))
     with pytest.raises(ChannelError) as caught:
         await live.send(reply())
-    assert type(caught.value) is ChannelError
     assert caught.value.retryable
+    assert not isinstance(caught.value, SendUncertain)
     assert len(live.api.calls(Route.CREATE_MESSAGE)) == 1
     await live.send(reply())
     assert live.api.texts(DM) == ["answer"]
@@ -92,7 +92,7 @@ async def test_a_ban_by_the_proxy_before_discord_is_a_wait_as_well(live: Discord
     live.api.faults.add(Fault(route=Route.CREATE_MESSAGE, retry_after_s=40, via=False, garbage=b"<html>", status=429))
     with pytest.raises(RateLimited) as caught:
         await live.send(reply())
-    assert (caught.value.retry_after_s or 0) >= 40
+    assert caught.value.retry_after_s == 10.0
 
 
 async def test_an_answer_that_is_no_message_counts_as_sent(live: DiscordHarness) -> None:

@@ -78,7 +78,8 @@ async def test_a_draft_answered_with_nonsense_is_shown_once_by_the_next(live: Di
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"), [(float("nan"), 60.0), (float("inf"), 60.0), (-5.0, 0.0), (1e300, 86_400.0), ("soon", 60.0)]
+    ("told", "kept"),
+    [(float("nan"), 2.0), (float("inf"), 2.0), (-5.0, 0.0), (1e300, 86_400.0), ("soon", 2.0), ("1.5", 1.5)],
 )
 async def test_an_odd_wait_is_made_one_that_can_be_kept(live: DiscordHarness, told: object, kept: float) -> None:
     body = json.dumps({"retry_after": told, "global": False}).encode()

@@ -216,7 +216,9 @@ def test_a_slash_command_is_known_by_its_trigger() -> None:
     message = reader().command({**body, "trigger_id": "1.2.3"}, {"help"})
     assert message is not None
     assert (message.message_id, message.text, message.sender_name) == ("1.2.3", "hi & bye", "new")
-    assert reader().command(body, {"help"}) is None
+    untold = [reader().command(body, {"help"}) for _ in range(2)]
+    assert None not in untold
+    assert len({message.message_id for message in untold if message is not None}) == 2  # nothing says it is the same
     off = reader(GroupPolicy.OFF)
     assert off.command({**body, "channel_id": "C0TEAM", "trigger_id": "1"}, set()) is None
 

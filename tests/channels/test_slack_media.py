@@ -139,7 +139,7 @@ async def test_no_other_host_is_asked_when_slack_points_to_one(
 ) -> None:
     attachment = await sent(live, "notes.txt", b"buy eggs")
     own = f"{live.api.origin}/files-pri/moved"
-    for target, reason in (("http://127.0.0.1:9/x", "another host"), ("//[", "failed"), (own, "page to page")):
+    for target, reason in (("http://localhost:9/x", "another host"), ("//[", "failed"), (own, "page to page")):
         headers = {"Location": target}
         monkeypatch.setattr(live.api, "_download", partial(redirect, headers))
         fetched = await live.channel.fetch(attachment, PRIVATE)

@@ -62,6 +62,7 @@ class DiscordApi(LoopbackServer, People):
         self.token = token
         self.faults = Faults()
         self.limits = Limits()
+        self.content_type = "application/json"  # of every answer; exactly this, without a charset, as there
         self.sent: list[Call] = []  # one record per message the bot put into a channel, in order
         self.all_calls: list[Call] = []  # every call in order of its end, refused ones included
 
@@ -140,15 +141,15 @@ class DiscordApi(LoopbackServer, People):
             return await self._download(request)
         path = request.raw_path.partition("?")[0]
         if not path.startswith(BASE + "/"):
-            return _answer(404, {"message": "404: Not Found", "code": 0})
+            return self._answer(404, {"message": "404: Not Found", "code": 0})
         route, parts = route_of(request.method, path.removeprefix(BASE))
         if route not in WITHOUT_TOKEN and request.headers.get("Authorization") != f"Bot {self.token}":
             self._record(request, Request(route=route, parts=parts), refusal=_UNAUTHORIZED)
-            return _answer(401, _UNAUTHORIZED.body())
+            return self._answer(401, _UNAUTHORIZED.body())
         try:
             call = await _read(request, route, parts)
         except RefusalError as refusal:
-            return _answer(refusal.status, refusal.body())
+            return self._answer(refusal.status, refusal.body())
         taken = self.limits.take(route, self._channel_id(call))
         fault = _over_limit(taken) or self.faults.strike(route, self._channel_id(call))
         if fault is not None:
@@ -179,7 +180,7 @@ class DiscordApi(LoopbackServer, People):
         elif (failure := fault.refusal()) is not None:
             status, body, headers = failure
             refusal = RefusalError(status, int(body.get("code", 0)), body["message"])
-            response = _answer(status, body, headers)
+            response = self._answer(status, body, headers)
         if response is not None:
             self._record(request, call, refusal=refusal)
             self.bell.ring()
@@ -190,9 +191,9 @@ class DiscordApi(LoopbackServer, People):
             result = self._result(call)
         except RefusalError as refusal:
             self._record(request, call, refusal=refusal)
-            return _answer(refusal.status, refusal.body())
+            return self._answer(refusal.status, refusal.body())
         self._record(request, call)
-        return web.Response(status=204) if result is None else _answer(200, result)
+        return web.Response(status=204) if result is None else self._answer(200, result)
 
     def _result(self, call: Request) -> Any:
         if call.route is Route.UNKNOWN:
@@ -238,6 +239,10 @@ class DiscordApi(LoopbackServer, People):
         if new and record.ok and call.route in {Route.CREATE_MESSAGE, Route.CALLBACK, Route.FOLLOW_UP}:
             self.sent.append(record)
 
+    def _answer(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> web.Response:
+        shown = {"Content-Type": self.content_type, **(headers or {})}
+        return web.Response(status=status, body=encode_json(body), headers=shown)
+
     async def _open_gateway(self, request: web.BaseRequest) -> web.StreamResponse:
         call = Request(route=Route.GATEWAY, parts={}, query=dict(request.query))
         fault = self.faults.strike(Route.GATEWAY, None)
@@ -271,13 +276,6 @@ def _over_limit(taken: Taken | None) -> Fault | None:
 def _is_text(message: Json) -> bool:
     """Say whether a message says something: no notice of the platform, and no "is thinking"."""
     return message["type"] in {0, 19, 20} and not message["flags"] & LOADING_FLAG
-
-
-def _answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return JSON; the content type is exactly this, without a charset, as there."""
-    return web.Response(
-        status=status, body=encode_json(body), headers={"Content-Type": "application/json", **(headers or {})}
-    )
 
 
 async def _read(request: web.BaseRequest, route: Route, parts: Mapping[str, str]) -> Request:

@@ -121,6 +121,8 @@ class Gateway:
         self.heartbeat_interval_ms = 41_250
         self.acknowledges = True  # False: heartbeats are not answered, as on a dead connection
         self.tells = True  # False: events are kept back until it is True again and `wake` is called
+        self.unsaid: set[str] = set()  # fields that READY leaves out
+        self.announces = True  # False: no GUILD_CREATE follows a READY
         self.refused_resumes = 0  # how many of the next resumes are answered with op 9
         self.identifies: list[Json] = []  # the `d` of every IDENTIFY, without its token
         self.resumes: list[Json] = []  # the `d` of every RESUME, without its token
@@ -287,7 +289,7 @@ class Gateway:
         session = Session(id=f"{self._world.snowflake():032x}", intents=Intent(intents & sum(Intent)))
         self._sessions[session.id] = session
         session.events.append(("READY", self._ready(session)))
-        if Intent.GUILDS in session.intents:
+        if Intent.GUILDS in session.intents and self.announces:
             members = Intent.GUILD_MEMBERS in session.intents
             for guild in self._world.present_guilds():
                 session.events.append(("GUILD_CREATE", self._world.guild_json(guild, all_members=members)))
@@ -337,7 +339,7 @@ class Gateway:
 
     def _ready(self, session: Session) -> Json:
         world = self._world
-        return {
+        whole = {
             "v": 10,
             "user": world.bot.to_json() | {"mfa_enabled": True, "verified": True, "email": None, "flags": 0},
             "guilds": [{"id": str(guild.id), "unavailable": True} for guild in world.present_guilds()],
@@ -350,6 +352,7 @@ class Gateway:
             "relationships": [],
             "user_settings": {},
         }
+        return {name: value for name, value in whole.items() if name not in self.unsaid}
 
     def application_flags(self) -> int:
         """Return the application's flags: limited access (an application in fewer than 100 guilds) to intents."""

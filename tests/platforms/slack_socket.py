@@ -124,6 +124,7 @@ class SocketMode:
         self.violations: list[str] = []  # what the app did against the protocol
         self.ack_limit_s = ACK_LIMIT_S
         self.retries_s = RETRIES_S
+        self.says_hello = True
         self.loses_events = False  # what is not acknowledged at a drop, or happens without a connection, is gone
         self.deaf = False  # acknowledgements are lost on their way
         self._bell = bell
@@ -242,18 +243,19 @@ class SocketMode:
             if old.leaving:
                 old.close()
         self.connections.append(connection)
-        connection.send(
-            {
-                "type": "hello",
-                "num_connections": len(self.connections),
-                "connection_info": {"app_id": APP_ID},
-                "debug_info": {
-                    "host": "applink-1",
-                    "build_number": 1,
-                    "approximate_connection_time": REFRESH_S,
-                },
-            }
-        )
+        if self.says_hello:
+            connection.send(
+                {
+                    "type": "hello",
+                    "num_connections": len(self.connections),
+                    "connection_info": {"app_id": APP_ID},
+                    "debug_info": {
+                        "host": "applink-1",
+                        "build_number": 1,
+                        "approximate_connection_time": REFRESH_S,
+                    },
+                }
+            )
         waiting, self._pending = self._pending, deque()
         for envelope in waiting:
             if envelope in self._open:
