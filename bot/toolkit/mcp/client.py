@@ -200,7 +200,7 @@ class McpSession:
             try:
                 page = await self._answer(ask(cursor=cursor))
             except CallFailed as error:
-                if error.is_over or error.fate is Fate.UNKNOWN:
+                if error.is_over or error.fate is Fate.UNKNOWN or error.wants_login:
                     raise
                 listing.cut(str(error))
                 return
@@ -315,7 +315,13 @@ class McpSession:
         words = on_one_line(error.message)[:_WORDS_CHARS]
         if mark.status:
             is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE
-            return CallFailed(f"HTTP {mark.status}: {words}", Fate.UNKNOWN if is_open else Fate.REFUSED)
+            if mark.lacks is not None:
+                words = f"the login lacks a permission ({mark.lacks or 'the server does not say which'})"
+            return CallFailed(
+                f"HTTP {mark.status}: {words}",
+                Fate.UNKNOWN if is_open else Fate.REFUSED,
+                wants_login=mark.status == HTTPStatus.UNAUTHORIZED or mark.lacks is not None,
+            )
         if error.code == types.PARSE_ERROR:
             return CallFailed(f"its answer is not of the protocol ({words})", Fate.UNKNOWN)
         return CallFailed(f"{words} (error {error.code})", Fate.REFUSED)

@@ -112,7 +112,9 @@ class ServerConnection:
         self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
 
     def poke(self) -> None:
-        """Cut the wait before the next attempt short."""
+        """Cut the wait before the next attempt short; who waits for a login may hope again."""
+        if self._state is ServerState.LOGIN:
+            self._set(ServerState.STARTING)
         self._hurry.set()
 
     async def close(self, grace_s: float = CLOSE_S) -> None:
@@ -168,6 +170,7 @@ class ServerConnection:
             state = ServerState.LOGIN if error.wants_login and self.section.auth == "oauth" else state
         except CallFailed as error:
             problem = f"its lists cannot be read: {error}"
+            state = ServerState.LOGIN if error.wants_login and self.section.auth == "oauth" else state
         except Exception as error:  # noqa: BLE001 - the boundary of one server: nothing of it may reach the others
             problem = f"{type(error).__name__}: {error}"
         finally:
@@ -330,9 +333,8 @@ class ServerConnection:
             if self._closing.is_set() or self._owner is None or self._owner.done():
                 raise McpCallError(f"The MCP server {self.name} is switched off.")
             if self._state is ServerState.LOGIN:
-                raise McpCallError(
-                    f"The MCP server {self.name} needs somebody to log in: `dutiful mcp login {self.name}`."
-                )
+                text = f"The MCP server {self.name} needs somebody to log in: `dutiful mcp login {self.name}`."
+                raise McpCallError(text, wants_login=True)
             now = monotonic()
             has_failed = self._attempts > seen and self._state is ServerState.OFFLINE and session is None
             if now >= until or (has_failed and now >= patient_until):
@@ -352,6 +354,9 @@ class ServerConnection:
 
     def _error(self, what: str, failure: CallFailed, *, may_repeat: bool) -> McpCallError:
         whose, why = f"The MCP server {self.name}", self._redact(str(failure))
+        if failure.wants_login and self.section.auth == "oauth":
+            help_ = f"Somebody has to log in: `dutiful mcp login {self.name}`."
+            return McpCallError(f"{whose} refused the call of its {what}: {why}. {help_}", wants_login=True)
         if failure.fate is Fate.REFUSED:
             return McpCallError(f"{whose} refused the call of its {what}: {why}.")
         if failure.fate is Fate.UNSENT:

@@ -28,12 +28,13 @@ class Fate(StrEnum):
 
 
 class CallFailed(DutifulError):
-    """A request brought no answer. `is_over`: the session is of no use any more."""
+    """A request brought no answer. `is_over`: the session is of no use any more. `wants_login`: see `SessionFailed`."""
 
-    def __init__(self, text: str, fate: Fate, *, is_over: bool = False) -> None:
+    def __init__(self, text: str, fate: Fate, *, is_over: bool = False, wants_login: bool = False) -> None:
         super().__init__(text)
         self.fate = fate
         self.is_over = is_over
+        self.wants_login = wants_login
 
 
 class SessionFailed(DutifulError):
@@ -52,6 +53,7 @@ class CallMark:
     is_unsent: bool = False
     is_session_gone: bool = False  # the server does not know the session: it did not look at the request
     status: int = 0  # of an HTTP answer that is an error; 0: none was seen
+    lacks: str | None = None  # the scopes that the server wants beyond those of the login ("": it does not say which)
 
 
 current_mark: ContextVar[CallMark | None] = ContextVar("dutiful_mcp_mark", default=None)

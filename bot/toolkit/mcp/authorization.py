@@ -1,0 +1,115 @@
+"""What our logins add to the SDK's OAuth provider: clients that are known already, and permissions asked for later.
+
+The provider finds the authorization server, registers where the server lets it, asks a person for a code with PKCE and
+exchanges it. Added here: a client that the server's operator registered (RFC 6749, section 2.3), or one that its
+address describes (a client id metadata document); access without a person where the authorization server has only
+that (RFC 6749, section 4.4); and the scopes that a server missed in an earlier login.
+
+A part of the SDK, and imported only for logging in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, TokenStorage
+from mcp.client.auth.utils import is_valid_client_metadata_url, union_scopes
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    TokenEndpointAuthMethod,
+)
+from pydantic import AnyUrl
+
+from bot.config import McpSection
+from bot.toolkit.mcp.oauth import Grant
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class Authorization(OAuthClientProvider):
+    """Obtains one login. `grant` says how, once it has; `scopes` are asked for beyond those that the server names."""
+
+    def __init__(
+        self,
+        section: McpSection,
+        storage: TokenStorage,
+        *,
+        redirect_uri: str,
+        scopes: str,
+        show: Callable[[str], Awaitable[None]],
+        come_back: Callable[[], Awaitable[AuthorizationCodeResult]],
+    ) -> None:
+        assert section.url is not None
+        address = AnyUrl(redirect_uri)
+        identity, secret = section.oauth_client_id, section.oauth_client_secret
+        is_address = secret is None and is_valid_client_metadata_url(identity)
+        super().__init__(
+            section.url,
+            OAuthClientMetadata(
+                client_name="Dutiful",
+                redirect_uris=[address],
+                grant_types=[Grant.CODE, Grant.REFRESH],
+                response_types=["code"],
+                token_endpoint_auth_method="none",  # noqa: S106 - no secret: this machine could not keep one
+            ),
+            storage,
+            show,
+            come_back,
+            client_metadata_url=identity if is_address else None,
+        )
+        self.grant = Grant.CODE
+        self._scopes = scopes
+        self._known: OAuthClientInformationFull | None = None
+        if identity is not None and not is_address:
+            self._known = OAuthClientInformationFull(
+                client_id=identity,
+                client_secret=None if secret is None else secret.get_secret_value(),
+                redirect_uris=[address],
+            )
+
+    async def _initialize(self) -> None:
+        """See the SDK's provider: what is known before the first request."""
+        await super()._initialize()
+        if self._known is not None:
+            self.context.client_info = self._known
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """See the SDK's provider: by now the authorization server, the client and the scopes are found."""
+        context = self.context
+        context.client_metadata.scope = union_scopes(self._scopes or None, context.client_metadata.scope)
+        if self._known is not None:
+            self._known.token_endpoint_auth_method = self._method(self._known)
+            await context.storage.set_client_info(self._known)
+        has_secret = self._known is not None and self._known.client_secret is not None
+        if self.grants(Grant.CODE) or not self.grants(Grant.CLIENT) or not has_secret:
+            return await super()._perform_authorization()
+        self.grant = Grant.CLIENT
+        return self.token_request({"grant_type": Grant.CLIENT})
+
+    def grants(self, grant: str) -> bool:
+        """Whether the authorization server gives tokens in this way; it need not say that it does for a code."""
+        metadata = self.context.oauth_metadata
+        named = metadata.grant_types_supported if metadata is not None else None
+        return grant in (named or [Grant.CODE])
+
+    def token_request(self, form: dict[str, str]) -> httpx2.Request:
+        """Return a request for a token, with the client's authentication, the resource and the scopes."""
+        context = self.context
+        if context.should_include_resource_param(context.protocol_version):
+            form["resource"] = context.get_resource_url()
+        if context.client_metadata.scope:
+            form["scope"] = context.client_metadata.scope
+        form, headers = context.prepare_token_auth(form, dict(FORM))
+        return httpx2.Request("POST", self._get_token_endpoint(), data=form, headers=headers)
+
+    def _method(self, client: OAuthClientInformationFull) -> TokenEndpointAuthMethod:
+        """Return how a known client proves itself: what the server takes, Basic where it does not say (RFC 8414)."""
+        if client.client_secret is None:
+            return "none"
+        metadata = self.context.oauth_metadata
+        taken = (metadata.token_endpoint_auth_methods_supported if metadata is not None else None) or []
+        is_post = "client_secret_post" in taken and "client_secret_basic" not in taken
+        return "client_secret_post" if is_post else "client_secret_basic"
