@@ -10,21 +10,27 @@ A part of the SDK, and imported only for logging in.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, TokenStorage
-from mcp.client.auth.utils import is_valid_client_metadata_url, union_scopes
+from mcp.client.auth.utils import create_oauth_metadata_request, is_valid_client_metadata_url, union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     TokenEndpointAuthMethod,
 )
-from pydantic import AnyUrl
+from pydantic import AnyUrl, ValidationError
 
 from bot.config import McpSection
 from bot.toolkit.mcp.oauth import Grant
+
+_PROTECTED = "/.well-known/oauth-protected-resource"  # the last place where it may be (RFC 9728, section 3.1)
+_SERVER = "/.well-known/oauth-authorization-server"
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -61,6 +67,7 @@ class Authorization(OAuthClientProvider):
             client_metadata_url=identity if is_address else None,
         )
         self.grant = Grant.CODE
+        self._old_issuer = ""
         self._scopes = scopes
         self._known: OAuthClientInformationFull | None = None
         if identity is not None and not is_address:
@@ -76,6 +83,35 @@ class Authorization(OAuthClientProvider):
         if self._known is not None:
             self.context.client_info = self._known
 
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """See the SDK's provider, which sends here what it would send, and takes the answers."""
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                response = yield outgoing
+                if outgoing.url.path == _PROTECTED and response.status_code == HTTPStatus.NOT_FOUND:
+                    described = yield create_oauth_metadata_request(str(outgoing.url.copy_with(path=_SERVER)))
+                    self._old_issuer = _issuer_in(await described.aread(), self._origin())
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    def _expected_issuer(self) -> str:
+        """See the SDK's provider.
+
+        Servers of 2025-03-26 describe their authorization server at their own origin, whatever its issuer's path: the
+        SDK wants none. Another origin stays refused, as it may be an honest server's that a hostile one passes off.
+        """
+        if self.context.auth_server_url is None and self._old_issuer:
+            return self._old_issuer
+        return super()._expected_issuer()
+
+    def _origin(self) -> str:
+        return self.context.get_authorization_base_url(self.context.server_url)
+
     async def _perform_authorization(self) -> httpx2.Request:
         """See the SDK's provider: by now the authorization server, the client and the scopes are found."""
         context = self.context
@@ -83,9 +119,13 @@ class Authorization(OAuthClientProvider):
         if self._known is not None:
             self._known.token_endpoint_auth_method = self._method(self._known)
             await context.storage.set_client_info(self._known)
-        has_secret = self._known is not None and self._known.client_secret is not None
-        if self.grants(Grant.CODE) or not self.grants(Grant.CLIENT) or not has_secret:
-            return await super()._perform_authorization()
+        request = None if self.grants(Grant.CODE) else await self.without_person()
+        return request or await super()._perform_authorization()
+
+    async def without_person(self) -> httpx2.Request | None:
+        """Return the request for a token that needs nobody's consent; None where there is none to make."""
+        if self._known is None or self._known.client_secret is None or not self.grants(Grant.CLIENT):
+            return None
         self.grant = Grant.CLIENT
         return self.token_request({"grant_type": Grant.CLIENT})
 
@@ -113,3 +153,13 @@ class Authorization(OAuthClientProvider):
         taken = (metadata.token_endpoint_auth_methods_supported if metadata is not None else None) or []
         is_post = "client_secret_post" in taken and "client_secret_basic" not in taken
         return "client_secret_post" if is_post else "client_secret_basic"
+
+
+def _issuer_in(metadata: bytes, origin: str) -> str:
+    """Return the issuer that an authorization server's metadata name, if it is of this origin, else ""."""
+    try:
+        issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
+    except ValidationError:
+        return ""
+    found, wanted = urlsplit(issuer), urlsplit(origin)
+    return issuer if (found.scheme, found.netloc) == (wanted.scheme, wanted.netloc) else ""
