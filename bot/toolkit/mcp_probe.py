@@ -3,7 +3,7 @@
 Connects as the service does, lists everything, calls each tool once with the smallest arguments that its schema
 allows, reads each resource, gets each prompt, and prints one line for each. **Tools are really called.** Where the
 server wants a login, it logs in without a person (see `mcp_probe_login`). Exits 0 when every request was answered,
-also with an error of the tool's own, else 1.
+also with an error, else 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bot.toolkit.mcp.login import LoginFailed
 from bot.toolkit.mcp.manager import McpManager
 from bot.toolkit.mcp.offers import Json
 from bot.toolkit.mcp.server_calls import McpCallError
-from bot.toolkit.mcp_probe_login import ProbeIdentity, ProbeLogins, identity_of
+from bot.toolkit.mcp_probe_login import ProbeIdentity, ProbeLogins, ToolCall, identity_of
 
 _SERVER = "probe"
 _MOST = 200  # tools, resources or prompts that are tried
@@ -50,7 +50,7 @@ async def probe(section: McpSection, identity: ProbeIdentity) -> bool:
         try:
             connection = manager.connection(_SERVER)
             assert connection is not None
-            return await _Trial(manager, connection, logins).try_all()
+            return await _Trial(manager, connection, logins, identity.tool_calls).try_all()
         finally:
             await manager.close()
 
@@ -58,7 +58,10 @@ async def probe(section: McpSection, identity: ProbeIdentity) -> bool:
 class _Trial:
     """One run at one server."""
 
-    def __init__(self, manager: McpManager, connection: ServerConnection, logins: ProbeLogins) -> None:
+    def __init__(
+        self, manager: McpManager, connection: ServerConnection, logins: ProbeLogins, calls: Sequence[ToolCall]
+    ) -> None:
+        self._calls = calls
         self._manager = manager
         self._connection = connection
         self._logins = logins
@@ -74,9 +77,9 @@ class _Trial:
         for fault in offer.faults:
             _say("list", "fault", fault)
         for tool in offer.tools[:_MOST]:
-            arguments = smallest(tool.get("inputSchema", {}))
-            call = partial(self._call_tool, str(tool["name"]), arguments if isinstance(arguments, dict) else {})
-            well &= await self._tried(f"tool {tool['name']}", call)
+            name = str(tool["name"])
+            for arguments in self._arguments(name, tool.get("inputSchema", {})):
+                well &= await self._tried(f"tool {name}", partial(self._call_tool, name, arguments))
         for resource in offer.resources[:_MOST]:
             uri = str(resource["uri"])
             well &= await self._tried(f"resource {uri}", partial(connection.read_resource, uri))
@@ -85,6 +88,12 @@ class _Trial:
             name = str(prompt["name"])
             well &= await self._tried(f"prompt {name}", partial(connection.get_prompt, name, needed))
         return well
+
+    def _arguments(self, tool: str, schema: Any) -> list[Json]:
+        """Return the arguments of each call of a tool."""
+        wanted: list[Json] = [call.arguments for call in self._calls if call.name == tool]
+        least = smallest(schema)
+        return wanted or [least if isinstance(least, dict) else {}]
 
     async def _connect(self) -> Json:
         await self._connection.connected()
@@ -104,8 +113,8 @@ class _Trial:
             except McpCallError as error:
                 if error.wants_login and await self._logged_in():
                     continue
-                _say(what, "FAILED", str(error))
-                return False
+                _say(what, "error" if error.is_answer else "FAILED", str(error))
+                return error.is_answer
         _say(what, "error" if answer.get("isError") else "ok", str(answer))
         return True
 

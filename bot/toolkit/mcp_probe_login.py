@@ -9,8 +9,9 @@ Who the probe is to the authorization server comes from the environment, in the 
 gives it to any client (https://github.com/modelcontextprotocol/conformance, read 2026-11-30): `MCP_CONFORMANCE_CONTEXT`
 is a JSON object with `client_id` and `client_secret`; or `client_id`, `private_key_pem` and `signing_algorithm`
 (RFC 7523, section 2.2); or those of an enterprise's identity provider (`idp_...`, RFC 8693 and RFC 7523, section 2.1);
-or `client_id` and `valid_jwt`, a workload's own assertion. Without any, the probe registers; but a run of that suite, which is
-known by `MCP_CONFORMANCE_SCENARIO`, takes its clients for the one that its metadata document describes.
+or `client_id` and `valid_jwt`, a workload's own assertion. Without any, the probe registers; but a run of that suite,
+which is known by `MCP_CONFORMANCE_SCENARIO`, takes its clients for the one that its metadata document describes.
+`toolCalls` of the same object are calls to make, `name` and `arguments`, in place of the smallest ones.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import httpx2
 from mcp.client.auth import OAuthFlowError, TokenStorage
 from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from bot.config import McpSection
 from bot.toolkit.mcp.authorization import FORM, Authorization
@@ -48,6 +49,13 @@ _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name o
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 
+class ToolCall(BaseModel):
+    """A call to make, with its arguments."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
 class ProbeIdentity(BaseModel):
     """Who the probe is to an authorization server; see the module. What is not known here is left out."""
 
@@ -59,6 +67,7 @@ class ProbeIdentity(BaseModel):
     idp_id_token: str | None = None
     idp_token_endpoint: str | None = None
     valid_jwt: str | None = None
+    tool_calls: list[ToolCall] = Field(default_factory=list, alias="toolCalls")
 
 
 def identity_of(environment: Mapping[str, str]) -> ProbeIdentity:

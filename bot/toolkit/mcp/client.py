@@ -324,7 +324,7 @@ class McpSession:
             )
         if error.code == types.PARSE_ERROR:
             return CallFailed(f"its answer is not of the protocol ({words})", Fate.UNKNOWN)
-        return CallFailed(f"{words} (error {error.code})", Fate.REFUSED)
+        return CallFailed(f"{words} (error {error.code})", Fate.REFUSED, is_answer=True)
 
 
 def _left_out(kind: Kind, raw: list[Any], page: Any) -> dict[str, str]:
@@ -350,6 +350,8 @@ def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> Dutif
     if isinstance(root, OAuthFlowError):  # says more than the status that led to it
         return SessionFailed(_in_words(root), wants_login=True)
     status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
+    if mark.is_unauthorized:  # what was tried after that, in the older protocol, may have failed for another reason
+        status = HTTPStatus.UNAUTHORIZED
     if status:
         return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
     return SessionFailed(signals.why or _in_words(root))

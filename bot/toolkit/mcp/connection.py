@@ -358,7 +358,7 @@ class ServerConnection:
             help_ = f"Somebody has to log in: `dutiful mcp login {self.name}`."
             return McpCallError(f"{whose} refused the call of its {what}: {why}. {help_}", wants_login=True)
         if failure.fate is Fate.REFUSED:
-            return McpCallError(f"{whose} refused the call of its {what}: {why}.")
+            return McpCallError(f"{whose} refused the call of its {what}: {why}.", is_answer=failure.is_answer)
         if failure.fate is Fate.UNSENT:
             return McpCallError(f"{whose} was not reached with the call of its {what}: {why}.")
         text = f"{whose} did not answer the call of its {what}: {why}."

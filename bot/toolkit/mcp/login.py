@@ -60,7 +60,8 @@ class _Answers:
         self._result: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
     def expect(self, address: str) -> None:
-        """Wait for the answer to this authorization request."""
+        """Wait for the answer to this authorization request, the first or one more: a server may want more at once."""
+        self._result = asyncio.get_running_loop().create_future()
         self._state = _query(address).get("state", "")
 
     def take(self, query: Mapping[str, str]) -> bool:

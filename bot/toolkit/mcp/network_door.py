@@ -68,6 +68,9 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
                 mark.is_unsent = True
             self._signals.end(f"{request.url.host} cannot be reached: {error}")
             raise
+        if mark is not None:
+            is_refusal = response.status_code == HTTPStatus.UNAUTHORIZED
+            mark.is_unauthorized = is_refusal or (mark.is_unauthorized and response.is_error)
         if response.is_error:
             if response.status_code == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers:
                 await response.aread()  # for `_is_session_gone`
