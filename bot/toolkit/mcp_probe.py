@@ -240,7 +240,11 @@ def _read_arguments(words: Sequence[str], identity: ProbeIdentity) -> McpSection
         headers = {name.strip(): value.strip() for name, _, value in (item.partition(":") for item in given.header)}
         values = {"url": given.url, "headers": headers, "transport": given.transport, "allow_private": True, **limits}
         if not any(name.lower() == "authorization" for name in headers):
-            known = {"oauth_client_id": identity.client_id, "oauth_client_secret": identity.client_secret}
+            known = {
+                "oauth_client_id": identity.client_id,
+                "oauth_client_secret": identity.client_secret,
+                "oauth_issuer": identity.issuer,
+            }
             values |= {"auth": "oauth", **{name: value for name, value in known.items() if value is not None}}
         return McpSection.model_validate(values)
     except ValidationError as error:

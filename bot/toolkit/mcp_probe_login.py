@@ -6,12 +6,17 @@ without asking, as one does that is made for tests. A page that wants to be read
 `dutiful mcp login`.
 
 Who the probe is to the authorization server comes from the environment, in the form that the MCP conformance suite
-gives it to any client (https://github.com/modelcontextprotocol/conformance, read 2026-11-30): `MCP_CONFORMANCE_CONTEXT`
-is a JSON object with `client_id` and `client_secret`; or `client_id`, `private_key_pem` and `signing_algorithm`
-(RFC 7523, section 2.2); or those of an enterprise's identity provider (`idp_...`, RFC 8693 and RFC 7523, section 2.1);
-or `client_id` and `valid_jwt`, a workload's own assertion. Without any, the probe registers; but a run of that suite,
-which is known by `MCP_CONFORMANCE_SCENARIO`, takes its clients for the one that its metadata document describes.
-`toolCalls` of the same object are calls to make, `name` and `arguments`, in place of the smallest ones.
+gives it to any client (https://github.com/modelcontextprotocol/conformance, read 2026-11-30). `MCP_CONFORMANCE_CONTEXT`
+is a JSON object with
+
+- `client_id` and `client_secret`, perhaps with the `issuer` that they are for; or
+- `client_id`, `private_key_pem` and `signing_algorithm` (RFC 7523, section 2.2); or
+- what an enterprise's identity provider wants: `idp_...` (RFC 8693, and RFC 7523, section 2.1); or
+- `client_id` and `valid_jwt`, a workload's own assertion.
+
+Without any the probe registers. But a run of that suite, known by `MCP_CONFORMANCE_SCENARIO`, takes its clients for the
+one that its metadata document describes. `toolCalls` of the same object are calls to make, each with `name` and
+`arguments`, in place of those with the smallest arguments.
 """
 
 from __future__ import annotations
@@ -61,6 +66,7 @@ class ProbeIdentity(BaseModel):
 
     client_id: str | None = None
     client_secret: str | None = None
+    issuer: str | None = None
     private_key_pem: str | None = None
     signing_algorithm: str = "RS256"
     idp_client_id: str | None = None
@@ -114,7 +120,7 @@ class _ProbeAuthorization(Authorization):
         statement = SignedJWTParameters(
             issuer=name, subject=name, signing_key=key, signing_algorithm=mine.signing_algorithm
         )
-        return await statement.create_assertion_provider()(self._issuer)
+        return await statement.create_assertion_provider()(self._audience)
 
     async def _granted_by_idp(self) -> str:
         """Exchange the person's id token at the enterprise's identity provider for a grant at this server."""
@@ -122,7 +128,7 @@ class _ProbeAuthorization(Authorization):
         form = {
             "grant_type": _EXCHANGE,
             "requested_token_type": _ID_JAG,
-            "audience": self._issuer,
+            "audience": self._audience,
             "resource": self.context.get_resource_url(),
             "subject_token": mine.idp_id_token or "",
             "subject_token_type": _ID_TOKEN,
@@ -136,7 +142,7 @@ class _ProbeAuthorization(Authorization):
             raise OAuthFlowError(f"the identity provider answered {answer.status_code} to a token exchange") from None
 
     @property
-    def _issuer(self) -> str:
+    def _audience(self) -> str:
         assert self.context.oauth_metadata is not None  # `grants` has looked into it
         return str(self.context.oauth_metadata.issuer)
 

@@ -39,6 +39,8 @@ class McpOAuth:
     refreshed_life_s: int = 3600  # those for a refresh token
     scope: str = "tools"
     denies: bool = False  # the person refuses
+    asks: bool = False  # the page wants to be read, and never redirects by itself
+    grants_no_more: bool = False  # tokens are good for `scope`, whatever else was asked for
     refuses_registration: bool = False
     refuses_refresh: bool = False
     gives_refresh: bool = True
@@ -135,6 +137,8 @@ class McpOAuth:
         redirect_uri = query.get("redirect_uri", "")
         if query.get("client_id") not in self.secrets and redirect_uri not in (client or {}).get("redirect_uris", ()):
             return web.Response(status=400, text="unknown client or address")  # never redirect to a stranger
+        if self.asks:
+            return web.Response(text="<form>Really?</form>", content_type="text/html")
         answer = {"iss": self._issuer(origin)} | ({"state": query["state"]} if "state" in query else {})
         if query.get("response_type") != "code" or query.get("code_challenge_method") != "S256":
             answer["error"] = "invalid_request"
@@ -148,7 +152,7 @@ class McpOAuth:
                 client_id=query["client_id"],
                 redirect_uri=redirect_uri,
                 challenge=query["code_challenge"],
-                scope=query.get("scope", self.scope),
+                scope=self.scope if self.grants_no_more else query.get("scope", self.scope),
             )
         separator = "&" if "?" in redirect_uri else "?"
         return web.Response(status=302, headers={"Location": f"{redirect_uri}{separator}{urlencode(answer)}"})

@@ -64,6 +64,17 @@ async def test_a_wrong_secret_is_said_and_nothing_is_kept(server: McpServer, oau
     assert LoginFile(tmp_path, "desk").stamp() is None
 
 
+async def test_a_secret_goes_to_its_own_issuer_alone(server: McpServer, oauth: McpOAuth, tmp_path: Path) -> None:
+    oauth.secrets["by-hand"] = SECRET
+    values = known_to(server).model_dump(exclude_unset=True)
+    elsewhere = McpSection.model_validate({**values, "oauth_issuer": "https://login.example.org"})
+    with pytest.raises(LoginFailed, match="not its oauth_issuer"):
+        await Person(stays_away).logs_in(server, tmp_path, elsewhere)
+    assert oauth.token_requests == []
+    here = McpSection.model_validate({**values, "oauth_issuer": server.origin})
+    await Person(agrees).logs_in(server, tmp_path, here)
+
+
 async def test_access_without_a_person_is_renewed_without_one(
     server: McpServer, oauth: McpOAuth, tmp_path: Path
 ) -> None:

@@ -15,8 +15,13 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, TokenStorage
-from mcp.client.auth.utils import create_oauth_metadata_request, is_valid_client_metadata_url, union_scopes
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, TokenStorage
+from mcp.client.auth.utils import (
+    create_oauth_metadata_request,
+    is_valid_client_metadata_url,
+    issuers_match,
+    union_scopes,
+)
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -67,6 +72,7 @@ class Authorization(OAuthClientProvider):
             client_metadata_url=identity if is_address else None,
         )
         self.grant = Grant.CODE
+        self._issuer = section.oauth_issuer
         self._old_issuer = ""
         self._scopes = scopes
         self._known: OAuthClientInformationFull | None = None
@@ -109,12 +115,19 @@ class Authorization(OAuthClientProvider):
             return self._old_issuer
         return super()._expected_issuer()
 
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        """See the SDK's provider, which takes the first."""
+        return next((one for one in advertised if self._issuer and issuers_match(one, self._issuer)), advertised[0])
+
     def _origin(self) -> str:
         return self.context.get_authorization_base_url(self.context.server_url)
 
     async def _perform_authorization(self) -> httpx2.Request:
         """See the SDK's provider: by now the authorization server, the client and the scopes are found."""
         context = self.context
+        found = "" if context.oauth_metadata is None else str(context.oauth_metadata.issuer)
+        if self._issuer is not None and not issuers_match(found, self._issuer):
+            raise OAuthFlowError(f"the server leads to {found or 'no known issuer'}, which is not its oauth_issuer")
         context.client_metadata.scope = union_scopes(self._scopes or None, context.client_metadata.scope)
         if self._known is not None:
             self._known.token_endpoint_auth_method = self._method(self._known)

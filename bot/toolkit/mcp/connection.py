@@ -53,7 +53,9 @@ class ServerConnection:
     def __init__(self, spec: SessionSpec, *, on_offer: OfferListener) -> None:
         self._spec = spec
         self._on_offer = on_offer
-        known = (*spec.section.env.values(), *spec.section.headers.values())
+        known = [*spec.section.env.values(), *spec.section.headers.values()]
+        if spec.section.oauth_client_secret is not None:
+            known.append(spec.section.oauth_client_secret)
         self._redact = Redactor([secret.get_secret_value() for secret in known])  # servers say what they were given
         self._state = ServerState.STARTING
         self._problem = ""
