@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +109,27 @@ async def test_a_call_that_lacks_a_permission_says_so_and_the_next_login_asks_fo
     login = LoginFile(tmp_path, "desk").load()
     assert login is not None
     assert login.lacks == ""
+
+
+async def test_what_a_server_missed_is_noted_in_the_login_of_now(
+    server: McpServer, oauth: McpOAuth, tmp_path: Path
+) -> None:
+    file = LoginFile(tmp_path, "desk")
+
+    class Meanwhile(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            if name == "add" and (login := file.load()) is not None:  # another process refreshes while the server looks
+                file.save(replace(login, tokens=login.tokens.model_copy(update={"refresh_token": "newer"})))
+            return super().get(name, default)
+
+    oauth.needs = Meanwhile(add="sums")
+    await Person(agrees).logs_in(server, tmp_path)
+    async with Bot(tmp_path, section_of(server)) as bot:
+        with pytest.raises(McpCallError, match="sums"):
+            await bot.call("add", {"a": 1, "b": 2})
+    login = file.load()
+    assert login is not None
+    assert (login.tokens.refresh_token, login.lacks) == ("newer", "sums")
 
 
 async def test_a_permission_that_is_missed_in_the_middle_of_a_login_is_asked_for_at_once(

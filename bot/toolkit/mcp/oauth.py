@@ -200,7 +200,7 @@ class StoredLogin(httpx2.Auth):
             self._put(request, used)
             response = yield request
             if response.status_code != HTTPStatus.UNAUTHORIZED or not used.is_renewable():
-                await self._note_lack(response)
+                await self._note_lack(used, response)
                 return
         async with self._refreshing, self._file.exclusive():
             await asyncio.to_thread(self._look)
@@ -210,9 +210,10 @@ class StoredLogin(httpx2.Auth):
                 await answer.aread()
                 login = await self._refreshed(login, answer)
         self._put(request, login)
-        await self._note_lack((yield request))
+        response = yield request
+        await self._note_lack(login, response)
 
-    async def _note_lack(self, response: httpx2.Response) -> None:
+    async def _note_lack(self, used: Login, response: httpx2.Response) -> None:
         """Remember what a server misses in the login, so that the next one asks for it (RFC 6750, section 3.1)."""
         if response.status_code != HTTPStatus.FORBIDDEN:
             return
@@ -221,12 +222,12 @@ class StoredLogin(httpx2.Auth):
         scope = extract_scope_from_www_auth(response) or ""
         if (mark := current_mark.get()) is not None:
             mark.lacks = scope
-        login = self._login
-        lacks = union_scopes(login.lacks, scope) if login is not None else None
-        if login is not None and lacks and lacks != login.lacks:
-            new = replace(login, lacks=lacks)
-            if await asyncio.shield(asyncio.to_thread(self._keep, new)):
-                self._login = new
+        async with self._refreshing, self._file.exclusive():
+            await asyncio.to_thread(self._look)  # it may have been refreshed since
+            login = self._login
+            lacks = union_scopes(login.lacks, scope) if login is not None else None
+            if login is not None and login.id == used.id and lacks and lacks != login.lacks:
+                await asyncio.shield(asyncio.to_thread(self._keep, replace(login, lacks=lacks)))
 
     def _current(self) -> Login:
         if self._login is None:
