@@ -10,9 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO
 
 import orjson
@@ -26,6 +23,7 @@ from bot.documents.contract import (
     parse_pages,
 )
 from bot.log import get_logger
+from bot.security.confined import end_confined, start_confined
 
 AT_ONCE = 2
 WALL_S = 60.0
@@ -35,13 +33,7 @@ MEMORY_BYTES = 1 << 30
 _OUTPUT_BYTES_PER_CHAR = 8
 _OUTPUT_EXTRA_BYTES = 1 << 18
 _CHUNK_BYTES = 1 << 16
-_ROOT = Path(__file__).resolve().parents[2]
-# -I: neither the environment nor the folder it runs in decides what is imported. That also hides a checkout, so
-# this very package is loaded from its folder, which then is no place to import other modules from.
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import bot; del sys.path[0]; "
-    "from bot.documents.worker import main; main(sys.argv[2])"
-)
+_WORKER = "bot.documents.worker"
 
 _log = get_logger(__name__)
 
@@ -101,18 +93,12 @@ class Documents:
     async def close(self) -> None:
         """End the processes that still run; idempotent."""
         for process in list(self._running):
-            await _end(process)
+            await end_confined(process)
 
     async def _run(self, file: BinaryIO, order: dict[str, object], limit_bytes: int) -> bytes:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), orjson.dumps(order).decode(),
-            stdin=file.fileno(),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd="/",
-            env={"LANG": "C.UTF-8", "PATH": os.defpath},
-            start_new_session=True,
-        )  # fmt: skip
+        process = await start_confined(
+            _WORKER, orjson.dumps(order).decode(), stdin=file.fileno(), stdout=asyncio.subprocess.PIPE
+        )
         self._running.add(process)
         try:
             async with asyncio.timeout(self._wall_s):
@@ -121,7 +107,7 @@ class Documents:
         except TimeoutError:
             raise DocumentError(DocumentProblem.TOO_SLOW, _too_slow(f"{self._wall_s:g} s")) from None
         finally:
-            await _end(process)
+            await end_confined(process)
             self._running.discard(process)
         if status == 0:
             return answer
@@ -146,14 +132,6 @@ async def _all_of(process: asyncio.subprocess.Process, limit_bytes: int) -> byte
         if len(taken) > limit_bytes:
             raise DocumentError(DocumentProblem.FAILED, "cannot be read: its text is longer than it may be")
     return bytes(taken)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a process unless it has ended, and wait until it is gone."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def _too_slow(limit: str) -> str:

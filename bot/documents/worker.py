@@ -7,11 +7,8 @@ it ends with the bot. The answer is one JSON object: the fields of `DocumentText
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import resource
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +17,7 @@ from typing import Any, BinaryIO
 
 from bot.documents.contract import DocumentError, DocumentKind, DocumentProblem, PartRange
 from bot.documents.pieces import Opened, Piece
+from bot.security.confinement import end_with_parent, give_way, limit_memory, limit_work
 from bot.toolkit.line_window import LineCollector
 
 _COUNTING_S = 2.0
@@ -27,30 +25,20 @@ _COUNTING_S = 2.0
 
 _TITLES = 100
 _TITLE_CHARS = 60
-_NICE = 10
 _OPEN_FILES = 32
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(order_json: str) -> None:
     """Read the document on stdin as ordered and write the answer to stdout."""
     order = json.loads(order_json)
-    _limit_self(cpu_s=order["cpu_s"], memory_bytes=order["memory_bytes"])
+    end_with_parent()
+    give_way()
+    limit_work(cpu_s=order["cpu_s"], open_files=_OPEN_FILES)
+    limit_memory(order["memory_bytes"])
     answer = _answer(sys.stdin.buffer, order)
     sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode())
     sys.stdout.buffer.flush()
     os._exit(0)  # without taking down what a hostile file may have made huge
-
-
-def _limit_self(*, cpu_s: int, memory_bytes: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.nice(_NICE)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
 
 
 def _answer(file: BinaryIO, order: dict[str, Any]) -> dict[str, Any]:

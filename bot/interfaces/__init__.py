@@ -19,23 +19,11 @@ from bot.interfaces.channel import (
     Topic,
 )
 from bot.interfaces.conversations import History, HistorySearch, Memory, Sessions, Summaries
+from bot.interfaces.jobs import FiringComposer, Jobs
+from bot.interfaces.outbox import Outbox
 from bot.interfaces.provider import ModelReply, ModelRequest, Provider, Recording, Speaker, Transcriber, TurnControl
-from bot.interfaces.store import (
-    Cursors,
-    FiringComposer,
-    Goals,
-    Inbox,
-    Jobs,
-    Outbox,
-    Overview,
-    People,
-    Settings,
-    Steps,
-    Store,
-    Subagents,
-    Turns,
-    Unit,
-)
+from bot.interfaces.store import Cursors, Goals, Overview, People, Settings, Store, Subagents
+from bot.interfaces.turns import Inbox, Steps, Turns, Unit
 
 __all__ = [
     "Channel",

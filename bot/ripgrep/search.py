@@ -12,40 +12,26 @@ Everything here blocks: call it from a thread.
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bot.errors import DutifulError
 from bot.ripgrep.child import Command, Exit, Halt, run
 from bot.ripgrep.output import AllLines, Lines, Pieces, Reader, Row, Wanted, Window
-from bot.security.landlock import abi_version
-from bot.security.workspace import Location, PathRefused, WorkspaceView
-from bot.toolkit.ignore_rules import NOISE, IgnoreRules, rules_above, workspace_depth
+from bot.ripgrep.place import QUIET, Filters, Place, is_guarded, opened
+from bot.security.workspace import PathRefused, WorkspaceView
 
 MAX_LINE_BYTES = 500
 """A longer line is cut by ripgrep, which says so at its end."""
 
 _BATCH = 250  # files whose descriptors one run gets
-_QUIET = ("--no-config", "--color=never", "--no-messages", "--no-ignore-messages", "--no-mmap", "--crlf")
-# Only .gitignore counts, from the folder downwards and without a repository; what is above comes by rules of ours.
-_WALK = (
-    "--null", "--hidden", "--no-follow", "--no-require-git", "--no-ignore-parent", "--no-ignore-dot",
-    "--no-ignore-exclude", "--no-ignore-global",
-)  # fmt: skip
-# With one thread, its choice where there is one processor, ripgrep puts other bytes between files (14.1, --crlf).
-_THREADS = f"--threads={min(max(len(os.sched_getaffinity(0)), 2), 12)}"  # 12: the most that it takes by itself
-_CAREFUL = ("--no-ignore-vcs", "--max-filesize=100M")
 _ROWS = (
     "--null", "--with-filename", "--line-number", "--no-context-separator",
     f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview",
 )  # fmt: skip
-_SPECIAL = re.compile(r"([*?\[\]{}\\!# ])")
 
 
 class _Output(Protocol):
@@ -74,14 +60,6 @@ class Pattern:
         """Return ripgrep's options."""
         chosen = [("--fixed-strings", self.is_plain), ("--ignore-case", self.ignores_case)]
         return [*(option for option, is_on in chosen if is_on), f"--regexp={self.text}"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """Which files are looked at. A glob with a slash counts from the folder that is searched."""
-
-    glob: str = ""
-    type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +97,7 @@ class Search:
             what = ["--files"]
         else:
             what = ["--count" if is_counted else "--files-with-matches", *pattern.arguments()]
-        with _opened(self.view, path) as place:
+        with opened(self.view, path) as place:
             pieces, ended, is_careful = self._walk(place, filters, what, lambda: Pieces(is_counted=is_counted))
         return _found(pieces.files(is_whole=not ended.is_cut), place, ended, is_careful=is_careful)
 
@@ -131,7 +109,7 @@ class Search:
         Raises:
             As `folder`.
         """
-        with _opened(self.view, path) as place:
+        with opened(self.view, path) as place:
             if place.is_guarded:
                 what = [*_ROWS, "--heading", *window.arguments(), *pattern.arguments()]
                 lines, ended, is_careful = self._walk(place, filters, what, AllLines)
@@ -163,7 +141,7 @@ class Search:
             pieces = Pieces(is_counted=True)
             number = file.fileno()
             options = ("--count", "--null", "--with-filename", *pattern.arguments())
-            arguments = (*_QUIET, *options, "--", f"/proc/self/fd/{number}")
+            arguments = (*QUIET, *options, "--", f"/proc/self/fd/{number}")
             ended = self._run(Command(arguments=arguments, files=(number,)), pieces.take)
         shown = self.view.resolve(path).shown
         return Found(
@@ -173,7 +151,7 @@ class Search:
 
     def can_open(self, path: str) -> bool:
         """Whether a found file is inside: where the kernel guards the whole search it is, else it is tried."""
-        if _is_guarded(path):
+        if is_guarded(path):
             return True
         try:
             self.view.open_read(path).close()
@@ -206,7 +184,7 @@ class Search:
                 *pattern.arguments(),
             )
             command = Command(
-                arguments=(*_QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
+                arguments=(*QUIET, *options, "--", *(f"/proc/self/fd/{number}" for number in readers)),
                 folders=() if folder is None else (folder,),
                 files=tuple(readers) if folder is None else (),
                 others=() if folder is None else tuple(readers),
@@ -215,7 +193,7 @@ class Search:
         return [row for reader in readers.values() for row in reader.rows]
 
     def _walk(
-        self, place: _Place, filters: Filters, what: Sequence[str], new: Callable[[], Output]
+        self, place: Place, filters: Filters, what: Sequence[str], new: Callable[[], Output]
     ) -> tuple[Output, Exit, bool]:
         """Search a tree; once more with care if something in it held the program up or was too much for it.
 
@@ -256,7 +234,7 @@ def _reason(ended: Exit) -> str:
     return f"{first} {said.removeprefix('error: ')}" if said else first
 
 
-def _found(files: list[tuple[str, int]], place: _Place, ended: Exit, *, is_careful: bool) -> Found:
+def _found(files: list[tuple[str, int]], place: Place, ended: Exit, *, is_careful: bool) -> Found:
     files.sort(key=lambda item: item[0].replace("/", "\0"))  # by folders: no name has a NUL
     return Found(
         files=[(place.shown(path), count) for path, count in files],
@@ -279,127 +257,3 @@ def _wanted(found: Found, window: Window) -> list[Wanted]:
         wanted.append(Wanted(path=path, skip=skip, limit=taken))
         skip, left = 0, left - taken
     return wanted
-
-
-# --- where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A folder held open, and the top of the workspace it lies in, where the program runs."""
-
-    top: int
-    start: int
-    prefix: str  # the top as the chat writes it, with a slash; "" for its own folder
-    below: str  # the folder from the top, "" for the top itself
-    options: tuple[str, ...]
-    rules: tuple[int, ...]
-    is_guarded: bool
-
-    def command(self, filters: Filters, what: Sequence[str], *, is_careful: bool = False) -> Command:
-        careful = _CAREFUL if is_careful else ()
-        options = (*_QUIET, _THREADS, *_WALK, *careful, *_filters(filters, self.below), *self.options, *what)
-        return Command(
-            arguments=(*options, "--", f"./{self.below}"),
-            folders=(self.start,),
-            others=self.rules,
-            start_in=self.top,
-            ends_when_stuck=not is_careful,
-        )
-
-    def shown(self, path: str) -> str:
-        return self.prefix + path[2:]  # after the "./" of the argument
-
-    def printed(self, shown: str) -> str:
-        return f"./{shown[len(self.prefix) :]}"
-
-
-@contextmanager
-def _opened(view: WorkspaceView, path: str) -> Iterator[_Place]:
-    with ExitStack() as opened:
-        start, where = opened.enter_context(view.hold_folder(path))
-        shown = where.shown
-        parts = [] if shown == "." else shown.split("/")
-        depth = workspace_depth(view, shown)
-        prefix = "".join(f"{part}/" for part in parts[:depth])
-        top, _ = opened.enter_context(view.hold_folder(prefix or "."))
-        options = [f"--glob=!**/{name}/" for name in sorted(NOISE)]
-        # Else what is said of a binary file could be a part of a path. In brackets: a plain last dot matches nothing.
-        options.append("--glob=!**/*\n[.]/")
-        if not parts:
-            # What really lies under these names is hidden by the folders that the chat sees there.
-            options += [f"--glob=!/{name}" for name in view.other_roots]
-        options += _without_workspace(view, where, top)
-        rules: tuple[int, ...] = ()
-        if lines := _ignore_file(rules_above(view, shown), prefix):
-            rules = (os.memfd_create("ignore rules", os.MFD_CLOEXEC),)
-            opened.callback(os.close, rules[0])
-            os.write(rules[0], lines)
-            options.append(f"--ignore-file=/proc/self/fd/{rules[0]}")
-        yield _Place(
-            top=top,
-            start=start,
-            prefix=prefix,
-            below="/".join(parts[depth:]),
-            options=tuple(options),
-            rules=rules,
-            is_guarded=_is_guarded(shown) and "\n./" not in f"{shown}/",
-        )
-
-
-def _is_guarded(shown: str) -> bool:
-    """Whether the kernel keeps a search there from whatever the view does not show.
-
-    Landlock takes nothing out of what it grants: the workspace may lie within a further root, which goes by its
-    absolute path.
-    """
-    return bool(abi_version()) and not shown.startswith("/")
-
-
-def _without_workspace(view: WorkspaceView, where: Location, top: int) -> list[str]:
-    """Return what keeps ripgrep from walking into the workspace from a further root that contains it."""
-    if not where.root.name.startswith("/"):
-        return []
-    inside = Path(os.path.realpath(view.workspace))
-    around = Path(f"/proc/self/fd/{top}").readlink()
-    return [f"--glob=!/{_plain(str(inside.relative_to(around)))}"] if inside.is_relative_to(around) else []
-
-
-def _filters(filters: Filters, below: str) -> list[str]:
-    chosen = []
-    if filters.glob:
-        glob = filters.glob.removeprefix("!")
-        mark = "!" if glob != filters.glob else ""
-        if "/" in glob.rstrip("/") and not glob.startswith("**/"):
-            glob = f"/{_plain(below)}/{glob.lstrip('/').removeprefix('./')}".replace("//", "/")
-        chosen.append(f"--glob={mark}{glob}")
-    if filters.type:
-        chosen.append(f"--type={filters.type}")
-    return chosen
-
-
-def _ignore_file(rules: Sequence[IgnoreRules], prefix: str) -> bytes:
-    """Return rules of several folders as one file that counts from the workspace's top.
-
-    https://git-scm.com/docs/gitignore (read 2026-11-30): a slash at the beginning or in the middle binds a
-    pattern to its folder, any other holds at every depth below it.
-    """
-    lines: list[str] = []
-    for rule in rules:
-        folder = rule.folder.removeprefix(prefix)
-        if not folder:
-            lines += rule.lines
-        elif "\n" not in folder:
-            lines += [_bound(line, folder) for line in rule.lines if not line.startswith("#")]
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-
-
-def _bound(line: str, folder: str) -> str:
-    pattern = line.removeprefix("!")
-    mark = "!" if pattern != line else ""
-    is_bound = "/" in pattern.rstrip("/")
-    return f"{mark}/{_plain(folder)}{'' if is_bound else '**/'}{pattern.lstrip('/')}"
-
-
-def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)

@@ -1,14 +1,12 @@
-"""The tools that exist now: their definitions for the model, the check of a call, and its bounded run.
+"""The tools that exist now: their definitions for the model, and the check of a call.
 
 Who may use which tool is decided in `bot/access/`; a turn gets a `subset`. In which order and how many calls
-of a step run is the runner's part.
+of a step run is the runner's part; the run itself is that of `bounded_calls`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,10 +16,12 @@ import structlog
 
 from bot.toolkit.arguments import ArgumentsError, coerce
 from bot.toolkit.base import DEFAULT_TIMEOUT_S, Tool, ToolResult
+from bot.toolkit.bounded_calls import CANCEL_GRACE_S, BoundedCalls
+from bot.toolkit.closest_name import closest_name
 from bot.toolkit.compiled import CompiledSchema
-from bot.toolkit.definitions import DefinitionCache, Definitions, order_key
+from bot.toolkit.definitions import DefinitionCache, Definitions
 from bot.toolkit.measure import shorten
-from bot.toolkit.results import ADVICE, as_result, failure_text
+from bot.toolkit.results import ADVICE, failure_text
 from bot.toolkit.schema_index import SchemaError
 from bot.toolkit.soundness import flaw_of
 
@@ -30,11 +30,7 @@ _log = structlog.get_logger("bot.toolkit")
 Prepared = tuple[Tool | None, Any, str | None]
 """The tool (None: no such tool), the arguments as they would be used, the reason why not (None: run it)."""
 
-CANCEL_GRACE_S = 5.0
-"""How long a call that must stop may take to clean up before nobody waits for it any more."""
-
 _MAX_SUBSETS = 64
-_CLOSE_ENOUGH = 0.82
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +114,9 @@ class ToolRegistry:
         cancel_grace_s: float = CANCEL_GRACE_S,
     ) -> None:
         self._entries: dict[str, _Entry] = {}
-        self._default_s = time_limit_s
-        self._limits_s = dict(time_limits_s or {})
-        self._grace_s = cancel_grace_s
+        self.calls = BoundedCalls(default_s=time_limit_s, limits_s=time_limits_s or {}, grace_s=cancel_grace_s)
         self._cache: DefinitionCache | None = None
         self._subsets: dict[frozenset[str], ToolSubset] = {}
-        self._left_behind: set[asyncio.Task[ToolResult]] = set()
         self.version = 0
         """Counts changes, so that a holder of something derived can tell that it is out of date."""
         self.set_aside: dict[str, str] = {}
@@ -291,7 +284,7 @@ class ToolRegistry:
         if isinstance(name, str) and name in self.set_aside:
             return f"Error: Tool '{shown}' not found: it was set aside, {self.set_aside[name]}"
         names = among.tool_names
-        close = _closest(name, names) if isinstance(name, str) else None
+        close = closest_name(name, names) if isinstance(name, str) else None
         hint = f" Did you mean '{close}'? Names must match exactly." if close else ""
         return f"Error: Tool '{shown}' not found.{hint} Available: {', '.join(names) or 'none'}"
 
@@ -302,58 +295,11 @@ class ToolRegistry:
         tool, prepared, error = self.prepare_call(name, params, truncated=truncated, among=among)
         if error is not None or tool is None:
             return ToolResult.error(f"{error}\n\n{ADVICE}")
-        return await self.run(tool, prepared)
+        return await self.calls.run(tool, prepared)
 
     async def run(self, tool: Tool, params: dict[str, Any]) -> ToolResult:
-        """Run a call that `prepare_call` accepted, within its time limit.
-
-        The call has a task of its own, since a tool that swallows its cancellation could otherwise hold the
-        caller for ever: after a grace it is left behind, and logged. When the caller is cancelled the call is
-        too, and `CancelledError` goes on.
-        """
-        name = type(tool).__name__
-        try:
-            name, unavailable = tool.name, tool.unavailable
-        except Exception as exc:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
-            return ToolResult.error(f"Error executing {name}: {failure_text(exc)}\n\n{ADVICE}")
-        if unavailable:
-            return ToolResult.refused(f"Tool '{name}' cannot be used here: {unavailable}")
-        limit_s = self._limit_s(tool, params)
-        task = asyncio.create_task(_guarded(tool, name, params), name=f"tool:{name}")
-        try:
-            await asyncio.wait((task,), timeout=limit_s)
-            timed_out = not task.done()
-            if timed_out:
-                await self._stop(task, name)
-        except asyncio.CancelledError:
-            await self._stop(task, name)
-            raise
-        if timed_out:
-            text = f"Error: Tool '{name}' was stopped: it took longer than its limit of {limit_s:g} s."
-            return ToolResult.error(f"{text}\n\n{ADVICE}")
-        if task.cancelled():
-            return ToolResult.error(f"Error executing {name}: it cancelled itself\n\n{ADVICE}")
-        return task.result()
-
-    def _limit_s(self, tool: Tool, params: dict[str, Any]) -> float:
-        limit_s = self._limits_s.get(tool.name)
-        if limit_s is None:
-            try:
-                limit_s = tool.time_limit_s(params)
-            except Exception:  # noqa: BLE001 - part of the boundary of one tool call: a plugin's own code
-                limit_s = None
-        # A plugin may say None or 0 and mean "no limit"; every call has one.
-        if not isinstance(limit_s, (int, float)) or not 0 < limit_s < math.inf or limit_s == DEFAULT_TIMEOUT_S:
-            return self._default_s
-        return limit_s
-
-    async def _stop(self, task: asyncio.Task[ToolResult], name: str) -> None:
-        self._left_behind.add(task)  # a strong reference, also when this wait is cut short
-        task.add_done_callback(self._left_behind.discard)
-        task.cancel()
-        await asyncio.wait((task,), timeout=self._grace_s)
-        if not task.done():
-            _log.error("tool call does not stop", tool=name, waited_s=self._grace_s)
+        """Run a call that `prepare_call` accepted; see `BoundedCalls.run`."""
+        return await self.calls.run(tool, params)
 
 
 class _UnsoundError(Exception):
@@ -384,38 +330,6 @@ def _why_set_aside(exc: BaseException) -> str:
     return f"its parameter schema cannot be used: {shorten(reason, 300)}"
 
 
-async def _guarded(tool: Tool, name: str, params: dict[str, Any]) -> ToolResult:
-    try:
-        raw = await tool.execute(**params)
-        return as_result(tool, raw)
-    except (asyncio.CancelledError, GeneratorExit):
-        raise
-    except BaseException as exc:  # noqa: BLE001 - boundary of one tool call; also SystemExit out of a plugin
-        return ToolResult.error(f"Error executing {name}: {failure_text(exc)}\n\n{ADVICE}")
-
-
 def _is_failure(exc: BaseException) -> bool:
     # A panic in the validator's native code is no Exception, yet only says that this value was too much.
     return isinstance(exc, Exception) or type(exc).__name__ == "PanicException"
-
-
-def _closest(name: str, names: list[str]) -> str | None:
-    """Return the name that is meant, if there is only one candidate; a suggestion, never executed."""
-    wanted = _bare(name[:200])
-    if not wanted:
-        return None
-    bare = {known: _bare(known) for known in sorted(names, key=order_key)}
-    same = [known for known, text in bare.items() if text == wanted]
-    if same:
-        return same[0] if len(same) == 1 else None
-    scored = sorted(
-        ((difflib.SequenceMatcher(None, wanted, text).ratio(), known) for known, text in bare.items()),
-        reverse=True,
-    )
-    if not scored or scored[0][0] < _CLOSE_ENOUGH or (len(scored) > 1 and scored[0][0] - scored[1][0] < 0.05):  # noqa: PLR2004 - a tie
-        return None
-    return scored[0][1]
-
-
-def _bare(name: str) -> str:
-    return "".join(char for char in name.lower() if char.isalnum())

@@ -15,8 +15,9 @@ from typing import Any
 from bot.messages import Replay, Risk
 from bot.ripgrep.answers import CAREFUL_REMARK, answered, is_file, number, page_remark, within
 from bot.ripgrep.child import in_own_thread
+from bot.ripgrep.place import Filters
 from bot.ripgrep.program import missing_reason
-from bot.ripgrep.search import Filters, Search, deadline
+from bot.ripgrep.search import Search, deadline
 from bot.security.workspace import PathRefused
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line

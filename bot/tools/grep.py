@@ -14,8 +14,9 @@ from bot.messages import Replay, Risk
 from bot.ripgrep.answers import CAREFUL_REMARK, answered, is_file, number, page_remark, within
 from bot.ripgrep.child import in_own_thread
 from bot.ripgrep.output import Row, Window
+from bot.ripgrep.place import Filters
 from bot.ripgrep.program import missing_reason
-from bot.ripgrep.search import Filters, Found, Pattern, Search, deadline
+from bot.ripgrep.search import Found, Pattern, Search, deadline
 from bot.security.workspace import WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, size_text

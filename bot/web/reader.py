@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 
+from bot.security.confined import end_confined, start_confined
 from bot.web.errors import WebError
 
 MAX_CHARS = 1_000_000
@@ -31,13 +29,7 @@ IDLE_S = 300.0
 _ANSWER_BYTES = 12 * MAX_CHARS + 64 * 1024  # JSON writes the longest characters as two escapes
 _WALL_FACTOR = 4  # of the processor time; the child itself ends at twice that
 _CHUNK_BYTES = 256 * 1024
-_ROOT = Path(__file__).resolve().parents[2]
-# -I: neither the environment nor the folder it runs in decides what is imported. That also hides a checkout, so
-# this very package is loaded from its folder, which then is no place to import other modules from.
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import bot; del sys.path[0]; "
-    "from bot.web.reader_process import main; main(int(sys.argv[2]), idle_s=float(sys.argv[3]))"
-)
+_PROCESS = "bot.web.reader_process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +78,7 @@ class PageReader:
             self._control, self._process = control, process  # both or none: others look meanwhile
 
     async def _start(self, control_fd: int) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT), str(control_fd), str(self._idle_s),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            pass_fds=(control_fd,),
-            cwd="/",
-            env={"LANG": "C.UTF-8", "PATH": os.defpath},
-            start_new_session=True,
-        )  # fmt: skip
+        return await start_confined(_PROCESS, str(control_fd), str(self._idle_s), descriptors=(control_fd,))
 
     async def read(self, markup: str, url: str, *, markdown: bool) -> PageText:
         """Return what there is to read on a page; `url` makes its links absolute.
@@ -125,10 +108,7 @@ class PageReader:
         if control is not None:
             control.close()
         if process is not None:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
-            await process.wait()
+            await end_confined(process)
 
     async def _ask(self, markup: str, url: str, *, markdown: bool, plain: bool) -> bytes:
         """Have a page read; b'' if the child ended without an answer."""

@@ -7,34 +7,31 @@ pipe for the answer. The process ends with the bot, and by itself when it has ha
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import math
 import os
-import resource
 import select
 import signal
 import socket
 from typing import Any
 
+from bot.security.confinement import end_with_parent, give_way, limit_memory, limit_work
 from bot.web.extraction import page_text
 
 MAX_ORDER_BYTES = 32 * 1024
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_NICE = 10
 _OPEN_FILES = 16
 _DESCRIPTORS = 2
 
 
-def main(control_fd: int, *, idle_s: float) -> None:
-    """Serve orders until the bot's end of the socket is closed, or nothing came for `idle_s`."""
-    _end_with_parent()
-    os.nice(_NICE)
+def main(control_fd: str, idle_s: str) -> None:
+    """Serve orders until the bot's end of the socket is closed, or nothing came for `idle_s` seconds."""
+    end_with_parent()
+    give_way()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended children away
-    with socket.socket(fileno=control_fd) as control:
-        control.settimeout(idle_s)
+    with socket.socket(fileno=int(control_fd)) as control:
+        control.settimeout(float(idle_s))
         while True:
             try:
                 order, descriptors, _, _ = socket.recv_fds(control, MAX_ORDER_BYTES, _DESCRIPTORS)
@@ -67,14 +64,10 @@ def _serve(order: dict[str, Any], page: int, answer: int) -> None:
 
 
 def _limit_self(*, cpu_s: int, memory_bytes: int) -> None:
-    _end_with_parent()
+    end_with_parent()  # not inherited over a fork
     signal.alarm(math.ceil(cpu_s * 2))  # its default action ends the process, in native code too
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    limit_work(cpu_s=cpu_s, open_files=_OPEN_FILES)
+    limit_memory(memory_bytes)
 
 
 def _end_with_asker(answer: int) -> None:
@@ -85,7 +78,3 @@ def _end_with_asker(answer: int) -> None:
     poll.register(answer, 0)
     if poll.poll(0):  # it was given up before
         os._exit(0)
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

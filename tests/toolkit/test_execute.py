@@ -225,8 +225,8 @@ async def test_the_tools_own_limit_holds_unless_configured_otherwise() -> None:
 def test_no_tool_can_have_no_limit(limit: Any) -> None:
     tool = MadeTool("t")
     tool.timeout_s = limit
-    assert ToolRegistry()._limit_s(tool, {}) == 60.0
-    assert ToolRegistry(time_limit_s=7)._limit_s(tool, {}) == 7
+    assert ToolRegistry().calls.limit_s(tool, {}) == 60.0
+    assert ToolRegistry(time_limit_s=7).calls.limit_s(tool, {}) == 7
 
 
 class PatientTool(MadeTool):
@@ -240,7 +240,7 @@ class PatientTool(MadeTool):
 async def test_a_call_may_have_a_limit_of_its_own() -> None:
     tool = PatientTool("patient", {"type": "object"}, run=held(asyncio.Event())._run)
     assert "limit of 0.01 s" in await registry_with(tool).execute("patient", {"wait_s": 0.01})
-    assert ToolRegistry()._limit_s(tool, {}) == 60.0  # a failing method is no way to have no limit
+    assert ToolRegistry().calls.limit_s(tool, {}) == 60.0  # a failing method is no way to have no limit
 
 
 async def test_a_tool_that_cannot_work_here_refuses_with_its_reason() -> None:
@@ -320,10 +320,10 @@ async def test_a_tool_that_never_stops_is_left_behind_after_a_grace(by_caller: b
             await task
     else:
         assert "was stopped" in await task
-    (left,) = registry._left_behind
+    (left,) = registry.calls.left_behind
     free.set()
     await left
-    assert registry._left_behind == set()
+    assert registry.calls.left_behind == set()
 
 
 async def test_a_tool_that_cancels_itself_is_an_error_not_a_cancelled_turn() -> None:
@@ -335,7 +335,7 @@ async def test_a_tool_that_cancels_itself_is_an_error_not_a_cancelled_turn() -> 
 async def test_a_call_that_ends_while_it_is_being_stopped_leaves_nothing_behind() -> None:
     registry = registry_with(held(asyncio.Event()), time_limits_s={"held": 0.01})
     await registry.execute("held", {})
-    assert registry._left_behind == set()
+    assert registry.calls.left_behind == set()
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("tool:")] == []
 
 

@@ -6,11 +6,9 @@ The answer is {"found": [[title, url, snippet], ...]} or {"failed": reason}. Wha
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
-import resource
 import signal
 import sys
 from typing import Any
@@ -20,20 +18,19 @@ from ddgs import DDGS
 from ddgs.engines.duckduckgo import Duckduckgo
 from ddgs.exceptions import DDGSException, TimeoutException
 
+from bot.security.confinement import end_with_parent, limit_memory
+
 _LIBRARY_SHARE = 0.4  # of the time; the library may use its own limit twice
 _FIELD_CHARS = 4_000
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _NOTHING = "No results found."  # what the library raises then
 
 
 def main() -> None:
     """Serve the one order. Ends without waiting for the library's threads."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     order = json.load(sys.stdin.buffer)
     signal.alarm(math.ceil(order["limit_s"]) + 1)
-    resource.setrlimit(resource.RLIMIT_AS, (order["memory_bytes"], order["memory_bytes"]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_memory(order["memory_bytes"])
     sys.stdout.write(json.dumps(_answer(order)))
     sys.stdout.flush()
     os._exit(0)

@@ -8,14 +8,11 @@ more, it has a memory limit, and no thread of this process is used.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import orjson
 
+from bot.security.confined import end_confined, start_confined
 from bot.web.search.engine import ENGINE_LIMIT_S, EngineFailed, Found
 
 AT_ONCE = 3
@@ -24,12 +21,7 @@ AT_ONCE = 3
 MEMORY_BYTES = 1 << 30
 
 _ANSWER_BYTES = 1 << 20
-_ROOT = Path(__file__).resolve().parents[3]
-# As for the reader of pages: -I keeps out what the environment or a folder would import, and hides a checkout too.
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import bot; del sys.path[0]; "
-    "from bot.web.search.ddgs_process import main; main()"
-)
+_PROCESS = "bot.web.search.ddgs_process"
 # Where operators tell OpenSSL about their own certificate authority. Nothing else of the environment is passed on.
 _PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -68,17 +60,9 @@ class DdgsSearch:
 async def _run(order: bytes) -> bytes:
     """Return what the process answers, b'' if it fails; it has ended when this returns or raises."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-B", "-c", _BOOT, str(_ROOT),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=_ANSWER_BYTES,
-            cwd="/",
-            env={"LANG": "C.UTF-8", "PATH": os.defpath}
-            | {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-            start_new_session=True,
-        )  # fmt: skip
+        process = await start_confined(
+            _PROCESS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, environment=_PASSED_ON
+        )
     except OSError as exc:
         raise EngineFailed("its process cannot be started") from exc
     assert process.stdin is not None
@@ -93,11 +77,7 @@ async def _run(order: bytes) -> bytes:
             return end.partial
         return b""
     finally:
-        # Only what still runs: killing what has just ended takes its status from under asyncio's watcher.
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await end_confined(process)
 
 
 def _found(answer: bytes) -> list[Found]:
