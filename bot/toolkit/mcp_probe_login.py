@@ -28,7 +28,6 @@ from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, TokenStorage
-from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from pydantic import BaseModel, Field, ValidationError
 
@@ -115,6 +114,9 @@ class _ProbeAuthorization(Authorization):
         return await super().without_person()
 
     async def _signed(self, key: str) -> str:
+        # It imports a library of cryptography, which takes a while: only here.
+        from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
+
         mine = self._identity
         name = mine.client_id or ""
         statement = SignedJWTParameters(
