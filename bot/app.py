@@ -79,16 +79,18 @@ class Engine:
             catch_up_max_age_h=config.jobs.catch_up_max_age_h,
             channels=owned,
         )
+        self.room = self._build_room()
         self.delivery = Delivery(
             self.bus,
             store.outbox,
             self.channels,
             self.clock,
             dead_letter_after_min=config.limits.dead_letter_after_min,
+            rate_limited_after_min=config.limits.rate_limited_after_min,
+            spool=self.room.spool,
         )
         self.models = build_models(config, self.clock)
         self.sound = build_sound(config, self.clock)
-        self.room = self._build_room()
         agent = self._build_agent(composer, owned=owned, delivers=delivers)
         self.registry, self.loop = agent.registry, agent.loop
         self.scheduler.system_jobs = agent.system_jobs()
@@ -99,6 +101,7 @@ class Engine:
             store=store,
             clock=self.clock,
             sweep_idle=self.room.idle.sweep,
+            spool=self.room.spool,
             give_up=lambda: self.stop(EXIT_CONFIG),
         )
         self.desk = ControlDesk(self, composer)

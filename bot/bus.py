@@ -294,7 +294,7 @@ class MessageBus:
         """Return how long nothing can be due: until the next row's time, or the next sweep."""
         if self._outbound_due_us is None:
             return SWEEP_S
-        return min(SWEEP_S, max(0.0, (self._outbound_due_us - self._clock.now_us()) / US_PER_S))
+        return min(SWEEP_S, max(0.0, (self._outbound_due_us - self._clock.steady_us()) / US_PER_S))
 
     def ring(self, topic: Topic) -> None:
         """Say that a row for the topic was committed by other means."""

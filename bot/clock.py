@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 US_PER_S = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STEADY_ZERO_US = (time.time_ns() - time.monotonic_ns()) // 1000  # one for the process, however many clocks it makes
 
 
 class Clock(Protocol):
@@ -22,6 +23,13 @@ class Clock(Protocol):
 
     def monotonic_s(self) -> float:
         """Return seconds on a clock that never jumps, for measuring durations."""
+
+    def steady_us(self) -> int:
+        """Return the instant on the scale of waits and leases, in microseconds.
+
+        It begins as the wall clock's instant when the process began and goes on by the monotonic clock: setting the
+        wall clock neither lengthens nor ends a wait. Never shown to people, never compared to `now_us`.
+        """
 
 
 class SystemClock:
@@ -34,6 +42,10 @@ class SystemClock:
     def monotonic_s(self) -> float:
         """See `Clock.monotonic_s`."""
         return time.monotonic()
+
+    def steady_us(self) -> int:
+        """See `Clock.steady_us`. The time a machine sleeps is not part of it."""
+        return _STEADY_ZERO_US + time.monotonic_ns() // 1000
 
 
 def to_us(moment: datetime) -> int:

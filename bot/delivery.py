@@ -31,6 +31,7 @@ from bot.faults import fault_point
 from bot.interfaces import Channel, ChannelState, Outbox, Topic
 from bot.log import bind, get_logger
 from bot.records import TRIED_PART, UNKNOWN_PART, OutboxRow, SendState
+from bot.spool import Spool
 
 _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot take all places
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
@@ -116,14 +117,18 @@ class Delivery:
         clock: Clock,
         *,
         dead_letter_after_min: float,
+        rate_limited_after_min: float = 60,
         limits: SendLimits | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self._bus = bus
         self._outbox = outbox
         self._channels = channels
         self._clock = clock
         self._limits = limits or SendLimits()
+        self._spool = spool
         self._patience_us = int(dead_letter_after_min * 60 * US_PER_S)
+        self._rate_limited_us = max(self._patience_us, int(rate_limited_after_min * 60 * US_PER_S))
         self._busy: Counter[str] = Counter()
         self._in_hand: dict[int, asyncio.Task[None]] = {}  # which row is being sent by which task
         self._paused_us: dict[str, int] = {}  # channels whose platform wants to be left alone until then
@@ -150,12 +155,12 @@ class Delivery:
         """Wait until nothing that can be sent now is left; the caller bounds it. `run` must be running."""
         while True:
             due_us = await self._outbox.next_due_us(names) if (names := self._open_channels()) else None
-            if not self._busy.total() and (due_us is None or due_us > self._clock.now_us()):
+            if not self._busy.total() and (due_us is None or due_us > self._clock.steady_us()):
                 return
             await asyncio.sleep(_DRAIN_POLL_S)
 
     def _open_channels(self) -> list[str]:
-        now_us = self._clock.now_us()
+        now_us = self._clock.steady_us()
         return [
             name
             for name, channel in self._channels.items()
@@ -213,6 +218,16 @@ class Delivery:
             fault_point("settled")
             if more:
                 self._bus.ring(Topic.OUTBOUND)
+            if progress.is_known:  # else somebody may have it sent again
+                await self._forget_files(row)
+
+    async def _forget_files(self, row: OutboxRow) -> None:
+        """Remove the copies of a message's files; what fails is left to the next clean-up."""
+        if self._spool is not None and any(file.copy for file in row.message.attachments):
+            try:
+                await asyncio.to_thread(self._spool.forget, row.message.attachments)
+            except OSError as exc:
+                _log.warning("copies of sent files not removed", error=str(exc))
 
     # --- sends whose outcome is unknown
 
@@ -230,7 +245,7 @@ class Delivery:
 
     async def _look_again(self, row: OutboxRow, progress: _Progress, wait_s: float, error: str) -> None:
         self._in_hand.pop(row.id, None)  # from here on it may be claimed again
-        look_at_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        look_at_us = self._clock.steady_us() + int(wait_s * US_PER_S)
         doubt = self._outbox.doubt
         await _record(partial(doubt, row.id, look_at_us=look_at_us, error=error, sent_ids=progress.marked))
 
@@ -240,7 +255,7 @@ class Delivery:
         error = row.error or "cut short"
         try:
             async with asyncio.timeout(self._limits.look_s):
-                found = await channel.find_sent(replace(row, sent_ids=tuple(known)))
+                found = await channel.find_sent(self._as_asked_about(row, known))
         except ChannelAuthError as exc:  # it can be looked up again with a token that is right
             await self._cannot_look(row, progress, str(exc), _BACKOFF_MAX_S)
             return
@@ -270,9 +285,18 @@ class Delivery:
             await _record(partial(self._later, row, error, sent_ids=known))
         self._bus.ring(Topic.OUTBOUND)
 
+    def _as_asked_about(self, row: OutboxRow, known: Sequence[str]) -> OutboxRow:
+        """Return a row as channels look it up: its first try when it was, or before, by what the wall clock says now.
+
+        The clock may have been set since then. Looked for from too late on, what is there would not be found.
+        """
+        since_us = self._clock.now_us() - (self._clock.steady_us() - row.tried_us)
+        first_try_us = min(row.first_try_us, since_us) if row.tried_us else row.first_try_us
+        return replace(row, sent_ids=tuple(known), first_try_us=first_try_us)
+
     async def _cannot_look(self, row: OutboxRow, progress: _Progress, error: str, retry_after_s: float | None) -> None:
         """Look again with growing pauses; after the patience is used up the message is a dead letter."""
-        if self._is_overdue(row):
+        if self._is_overdue(row, self._patience_us):
             await self._doubt(row, progress, f"outcome unknown: {error}", is_hopeless=True)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
@@ -316,17 +340,25 @@ class Delivery:
         self._bus.ring(Topic.OUTBOUND)
 
     async def _hold_back(self, row: OutboxRow, exc: RateLimited) -> None:
-        """Leave the chat, or all of the channel, alone for as long as the platform wants."""
+        """Leave the chat, or all of the channel, alone for as long as the platform wants.
+
+        A wait it asked for is waited out, however long. A message that it will not have after that either, for longer
+        than people would take for a delay, becomes a dead letter: nobody would see the chat's queue stand still.
+        """
         address = row.message.address
         wait_s = exc.retry_after_s or _BACKOFF_FIRST_S
-        until_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        until_us = self._clock.steady_us() + int(wait_s * US_PER_S)
         _log.warning("rate limited", wait_s=wait_s, everywhere=exc.everywhere)
         if exc.everywhere:
             self._paused_us[address.channel] = max(until_us, self._paused_us.get(address.channel, 0))
             asyncio.get_running_loop().call_later(wait_s, self._bus.ring, Topic.OUTBOUND)
         else:
             await self._outbox.delay_chat(address, until_us)
-        await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc), counts=False)
+        if self._is_overdue(row, self._rate_limited_us):
+            _log.error("message given up, the platform's rate limit does not end", error=str(exc))
+            await self._give_up(row, str(exc))
+        else:
+            await self._outbox.retry(row.id, not_before_us=until_us, error=str(exc), counts=False)
 
     async def _later(
         self,
@@ -337,13 +369,13 @@ class Delivery:
         sent_ids: Sequence[str] | None = None,
     ) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
-        if self._is_overdue(row):
+        if self._is_overdue(row, self._patience_us):
             _log.error("message given up", error=error)
             await self._give_up(row, error)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
         _log.warning("send failed, trying again later", error=error, wait_s=round(wait_s, 1))
-        not_before_us = self._clock.now_us() + int(wait_s * US_PER_S)
+        not_before_us = self._clock.steady_us() + int(wait_s * US_PER_S)
         await self._outbox.retry(row.id, not_before_us=not_before_us, error=error, sent_ids=sent_ids)
 
     async def _give_up(self, row: OutboxRow, error: str) -> None:
@@ -353,8 +385,8 @@ class Delivery:
         else:
             await self._outbox.bury(row.id, error)
 
-    def _is_overdue(self, row: OutboxRow) -> bool:
-        return bool(row.first_try_us) and self._clock.now_us() - row.first_try_us > self._patience_us
+    def _is_overdue(self, row: OutboxRow, patience_us: int) -> bool:
+        return bool(row.tried_us) and self._clock.steady_us() - row.tried_us > patience_us
 
 
 def _backoff_s(attempts: int) -> float:

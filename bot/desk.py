@@ -74,6 +74,7 @@ class ControlDesk:
                 "turns": store.turns_running,
                 "outbox": store.outbox_queued,
             },
+            "delayed_sends": store.outbox_delayed,
             "uncertain_sends": store.outbox_uncertain,
             "dead_letter_count": store.dead_letter_count,
             "dead_letters": [

@@ -90,8 +90,9 @@ class Attachment:
 
     `ref` is the platform's handle of an inbound file, `path` an absolute local path once it is on disk; an
     `error` says why an inbound file could not be fetched. `root` is the folder that an outbound file of a chat must
-    still be in when it is read: below it the chat's tools may have put a link in its place. `transcript` is what a
-    recording says, `unheard` why that is not known although it was tried.
+    still be in when it is read: below it the chat's tools may have put a link in its place. `copy` is the file as it
+    was when its message was accepted, which is what is sent (`bot/spool.py`). `transcript` is what a recording says,
+    `unheard` why that is not known although it was tried.
     """
 
     kind: str  # image, document, voice, audio, video, sticker, location, contact
@@ -101,6 +102,7 @@ class Attachment:
     ref: str = ""
     path: str = ""
     root: str = ""
+    copy: str = ""
     error: str = ""
     transcript: str = ""
     unheard: str = ""

@@ -42,6 +42,8 @@ def print_status(report: Mapping[str, Any], *, as_json: bool) -> None:
                 console.print(clean(f"mcp {server['name']}: {server['state']}{problem}"))
     console.print(f"sessions: {report['sessions']}")
     console.print(f"queues: {queues['inbox']} in, {queues['turns']} running, {queues['outbox']} out")
+    if report["delayed_sends"]:
+        console.print(f"delayed sends: {report['delayed_sends']} (`dutiful outbox list` says why)")
     console.print(f"uncertain sends: {report['uncertain_sends']}")
     console.print(f"dead letters: {report['dead_letter_count']}")
     for letter in report["dead_letters"]:

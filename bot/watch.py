@@ -17,6 +17,7 @@ from bot.interfaces import Channel, ChannelState, Store
 from bot.log import get_logger
 from bot.messages import OutboundKind, OutboundMessage
 from bot.notify import notify
+from bot.spool import Spool
 from channels.console import ConsoleChannel
 
 CHANNEL_RETRY_S = 10.0
@@ -42,6 +43,7 @@ class Watch:
         store: Store,
         clock: Clock,
         sweep_idle: Callable[[], object],
+        spool: Spool,
         give_up: Callable[[], None],
     ) -> None:
         self._config = config
@@ -50,6 +52,7 @@ class Watch:
         self._store = store
         self._clock = clock
         self._sweep_idle = sweep_idle
+        self._spool = spool
         self._give_up = give_up
         self.tasks: Mapping[str, asyncio.Task[None]] = {}
         """The engine's loops by name, once they are started."""
@@ -99,7 +102,8 @@ class Watch:
                 count = await self._store.overview.prune(older_than_us=now_us - KEPT_DAYS * _DAY_US)
                 count += await self._store.overview.retire(older_than_us=now_us - days * _DAY_US if days else None)
                 _log.debug("old rows removed", count=count)
-            except DutifulError as exc:
+                await self._spool.clean(self._store.outbox.copied_files)
+            except (DutifulError, OSError) as exc:
                 _log.error("housekeeping failed", error=str(exc))
             await asyncio.sleep(_HOUSEKEEPING_S)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from bot.clock import SystemClock
+from bot.clock import US_PER_S, SystemClock
 from bot.messages import Address, Attachment
 from bot.store.store import SqlStore
 from tests.support.program import Program
@@ -77,6 +78,22 @@ async def test_the_list_shows_what_waits_or_failed_without_secrets(program: Prog
     assert len(lines) == 5
     assert ["dead" in line for line in lines].count(True) == 1
     assert "words with [redacted] [plan.pdf]" in table.out
+
+
+async def test_a_message_that_waits_for_another_try_is_told_as_delayed(program: Program) -> None:
+    async with stored(program) as store:
+        outbox_id = await claimed(store, "held", "c1")
+        await store.outbox.retry(
+            outbox_id, not_before_us=SystemClock().steady_us() + 3_600 * US_PER_S, error="429", counts=False
+        )
+        await store.outbox.put(outbound("behind it", Address(channel="memory", chat_id="c1")))
+    report = (await program.run("status", "--json")).json
+    assert (report["delayed_sends"], report["queues"]["outbox"]) == (1, 2)
+    assert "delayed sends: 1 (`dutiful outbox list` says why)" in (await program.run("status")).out
+    first, second = (await program.run("outbox", "list", "--json")).json
+    assert (first["error"], second["next"]) == ("429", None)
+    left_s = (datetime.fromisoformat(first["next"]) - datetime.now(UTC)).total_seconds()
+    assert 1_800 < left_s < 3_660
 
 
 async def test_a_long_list_shows_the_newest_and_all_of_them_when_asked(program: Program) -> None:

@@ -45,7 +45,7 @@ async def test_a_channel_whose_sends_all_hang_delays_no_other(tmp_path: Path) ->
 
 async def test_a_long_queue_of_one_channel_does_not_come_before_anothers_message(tmp_path: Path) -> None:
     long, short = MemoryChannel(), SecondChannel()
-    async with rig(tmp_path, PROVIDER, channels=(long, short)) as engine:
+    async with rig(tmp_path, PROVIDER, channels=(long, short), start=["loop"]) as engine:
         for number in range(600):
             await engine.store.outbox.put(to("memory", f"c{number % 3}", str(number)))
         await engine.store.outbox.put(to("second", "q", "hello"))

@@ -8,6 +8,7 @@ what a prompt shows of a summary, is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from bot.agent.models import Model
 from bot.agent.summary_words import SummaryFailed, ask_for_summary
 from bot.agent.tokens import estimate_message
 from bot.agent.transcript import line_of, portions
-from bot.clock import US_PER_S, Clock
+from bot.clock import Clock
 from bot.conversation import HistoryRow, NewSummary, Uncovered
 from bot.errors import ProviderError, StoreError
 from bot.interfaces import ModelReply, Summaries
@@ -73,7 +74,7 @@ class Consolidator:
         self._zone = ZoneInfo(zone)
         self._call_limit_s = call_limit_s
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._failures: OrderedDict[int, tuple[int, int]] = OrderedDict()  # session: how many, and not before when
+        self._failures: OrderedDict[int, tuple[int, float]] = OrderedDict()  # session: how many, and not before when
         self._closed = False
 
     @staticmethod
@@ -96,8 +97,8 @@ class Consolidator:
             return
         if estimated_tokens is not None and estimated_tokens <= self._replay_tokens:
             return
-        _, not_before_us = self._failures.get(session_id, (0, 0))
-        if len(self._tasks) >= AT_ONCE or self._clock.now_us() < not_before_us:
+        _, not_before_s = self._failures.get(session_id, (0, -math.inf))
+        if len(self._tasks) >= AT_ONCE or self._clock.monotonic_s() < not_before_s:
             return
         task = asyncio.create_task(self._consolidate(turn, model), name=f"summarise session {session_id}")
         self._tasks[session_id] = task
@@ -153,9 +154,9 @@ class Consolidator:
             self._note_failure(session_id, type(exc).__name__)
 
     def _note_failure(self, session_id: int, why: str) -> None:
-        count = self._failures.pop(session_id, (0, 0))[0] + 1
+        count = self._failures.pop(session_id, (0, 0.0))[0] + 1
         wait_s = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(count - 1, 20))
-        self._failures[session_id] = (count, self._clock.now_us() + wait_s * US_PER_S)
+        self._failures[session_id] = (count, self._clock.monotonic_s() + wait_s)
         if len(self._failures) > _REMEMBERED_FAILURES:
             self._failures.popitem(last=False)
         _log.warning("conversation not summarised, its messages stay", session=session_id, error=why, wait_s=wait_s)

@@ -7,7 +7,9 @@ withdraws it, and what follows is a new one.
 
 The one gap: a process that dies after the platform has the first draft and before its id is committed. Platforms
 that know repeated sends by `Draft.key` return the same message to the resumed turn, which therefore shows a draft
-even when its answer is quick; on Telegram the beginning of the text stays there as a message of its own.
+even when its answer is quick; on Telegram the beginning of the text stays there as a message of its own. A turn
+that is resumed there without a known draft shows none, so that there is one such message at most, however often
+the process dies.
 """
 
 from __future__ import annotations
@@ -142,8 +144,10 @@ class Drafting:
 
     def _may_show(self, state: DraftState) -> bool:
         """Say whether the chat may be shown something now."""
-        if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.now_us():
+        if self._channel.state is not ChannelState.READY or state.held_until_us > self._parts.clock.steady_us():
             return False
+        if not self._draft_id and self._turn.attempt > 1 and not self._channel.finds_drafts:
+            return False  # one may stand there already
         return bool(self._draft_id) or state.is_next  # what is new does not stand above what waits to be sent
 
     async def _show(self, text: str, state: DraftState) -> None:
@@ -165,7 +169,7 @@ class Drafting:
         except RateLimited as exc:
             wait_s = exc.retry_after_s or _AFTER_FAILURE_S
             _log.warning("drafts are rate limited", wait_s=wait_s)
-            until_us = self._parts.clock.now_us() + round(wait_s * US_PER_S)
+            until_us = self._parts.clock.steady_us() + round(wait_s * US_PER_S)
             await self._parts.outbox.delay_chat(self._turn.address, until_us)
             self._changed.set()
         except ChannelError as exc:

@@ -102,7 +102,7 @@ class Presence:
         if channel.state is not ChannelState.READY:
             return False
         state = await self._parts.turns.draft_state(self._turn)
-        return state.held_until_us <= self._parts.clock.now_us()
+        return state.held_until_us <= self._parts.clock.steady_us()
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

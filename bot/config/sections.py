@@ -110,6 +110,7 @@ class LimitsSection(Section):
     shutdown_grace_s: Seconds = 20
     inbox_max: Count = 10_000
     dead_letter_after_min: Annotated[float, Field(gt=0, le=527_040, allow_inf_nan=False)] = 15
+    rate_limited_after_min: Annotated[float, Field(gt=0, le=527_040, allow_inf_nan=False)] = 60
 
     @model_validator(mode="after")
     def _consistent(self) -> LimitsSection:

@@ -10,7 +10,11 @@ from bot.records import OutboxRow
 
 
 class Outbox(Protocol):
-    """Messages on their way out, ordered per (channel, chat, thread)."""
+    """Messages on their way out, ordered per (channel, chat, thread).
+
+    Waits and leases are on the scale of `Clock.steady_us`: setting the wall clock moves none of them. A wait that
+    another process left lasts no longer than it was to last in all.
+    """
 
     async def put(self, message: OutboundMessage) -> int:
         """Commit one message that belongs to no turn; returns its outbox id."""
@@ -72,6 +76,9 @@ class Outbox(Protocol):
 
     async def get(self, outbox_id: int) -> OutboxRow | None:
         """Return a message by its id, None when there is none (any more)."""
+
+    async def copied_files(self) -> set[str]:
+        """Return the paths of the copies (`Attachment.copy`) that messages name which may still be sent."""
 
     async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
         """Return the message of a chat of which a part has this platform id; of the newest thousand of the chat."""

@@ -46,7 +46,8 @@ class OutboxRow:
     """A message the delivery worker holds.
 
     `sent_ids` has one entry for each part that need not be sent any more: its platform id, or a mark when
-    its outcome is unknown.
+    its outcome is unknown. The first try is told twice: by the wall clock, to be compared to what platforms say,
+    and on the scale of waits (`Clock.steady_us`), to be compared to now; 0 before it.
     """
 
     id: int
@@ -56,6 +57,7 @@ class OutboxRow:
     uncertain: int
     created_us: int
     first_try_us: int
+    tried_us: int = 0
     sent_ids: tuple[str, ...] = ()
     error: str = ""
 

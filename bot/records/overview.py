@@ -25,6 +25,7 @@ class StoreStatus:
     inbox_queued: int
     turns_running: int
     outbox_queued: int
+    outbox_delayed: int  # of those queued, the ones that were tried already and wait for another try
     outbox_uncertain: int
     jobs_active: int
     dead_letters: tuple[DeadLetter, ...]

@@ -114,7 +114,8 @@ class DraftState:
     """How things stand for showing a turn's unfinished text.
 
     `draft_id` is the platform message that shows it now, '' when there is none (any more). Before `held_until_us`
-    nothing may go to the chat. `is_next` says that nothing else waits to be sent to the turn's address.
+    (on the scale of waits) nothing may go to the chat. `is_next` says that nothing else waits to be sent to the
+    turn's address.
     `newest_outbox_id` (over all chats) and `message_count` (of the turn) tell later whether anything was added.
     """
 

@@ -31,7 +31,7 @@ INBOX_COLUMNS = (
 )
 OUTBOX_COLUMNS = (
     "id, channel, chat_id, thread_id, kind, text, body, job_id, state, attempts, uncertain, created_us, "
-    "first_try_us, sent_ids, error"
+    "first_try_us, tried_us, sent_ids, error"
 )
 JOB_COLUMNS = (
     "id, channel, chat_id, thread_id, chat_type, creator_id, kind, name, text, schedule, state, next_us, "
@@ -161,6 +161,7 @@ def outbox_row(row: Row) -> OutboxRow:
         uncertain,
         created,
         first,
+        tried,
         sent,
         error,
     ) = row
@@ -184,6 +185,7 @@ def outbox_row(row: Row) -> OutboxRow:
         uncertain=uncertain,
         created_us=created,
         first_try_us=first,
+        tried_us=tried,
         sent_ids=tuple(orjson.loads(sent)),
         error=error,
     )

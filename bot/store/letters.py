@@ -8,24 +8,20 @@ from itertools import takewhile
 
 from bot.records import UNKNOWN_PART, OutboxChange, OutboxEntry, OutboxPage, OutboxRow, SendState
 from bot.store.codec import OUTBOX_COLUMNS, dumps, outbox_row
-from bot.store.outbox import put_withdrawal
+from bot.store.outbox import UNSENT, put_withdrawal
 
-_LISTED = (  # each part is what one of the table's indexes holds
-    "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
-    " UNION ALL SELECT id FROM outbox WHERE uncertain > 0 AND state = 'uncertain')"
-)
 _COLUMNS = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
 
 
 def page(conn: sqlite3.Connection, *, before_id: int | None, limit: int) -> OutboxPage:
-    """Return the newest messages that are not well sent, oldest first."""
+    """Return the newest messages that are not well sent, oldest first; `next_us` is on the scale of waits."""
     sql = (
-        f"SELECT {_COLUMNS}, CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"  # noqa: S608
-        f" WHEN 'sending' THEN o.lease_us END FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key"
-        f" WHERE o.id IN {_LISTED} AND (? IS NULL OR o.id < ?) ORDER BY o.id DESC LIMIT ?"
+        f"SELECT {_COLUMNS}, CASE o.state WHEN 'queued' THEN n.at_us WHEN 'sending' THEN o.lease_us END"  # noqa: S608
+        " FROM outbox o JOIN outbox_next n ON n.id = o.id"
+        f" WHERE o.id IN {UNSENT} AND (? IS NULL OR o.id < ?) ORDER BY o.id DESC LIMIT ?"
     )
     rows = conn.execute(sql, (before_id, before_id, limit)).fetchall()
-    (total,) = conn.execute(f"SELECT count(*) FROM {_LISTED}").fetchone()  # noqa: S608
+    (total,) = conn.execute(f"SELECT count(*) FROM {UNSENT}").fetchone()  # noqa: S608
     entries = [OutboxEntry(row=outbox_row(row[:-1]), next_us=row[-1]) for row in reversed(rows)]
     return OutboxPage(entries=tuple(entries), total=total)
 
@@ -36,8 +32,8 @@ def resend(conn: sqlite3.Connection, ids: Collection[int] | None) -> OutboxChang
     rows, refused = _chosen(conn, ids, allowed=allowed)
     if not refused:
         conn.executemany(
-            "UPDATE outbox SET state = 'queued', not_before_us = 0, attempts = 0, first_try_us = 0, ended_us = NULL,"
-            " error = '', sent_ids = ? WHERE id = ?",
+            "UPDATE outbox SET state = 'queued', not_before_us = 0, attempts = 0, first_try_us = 0, tried_us = 0,"
+            " ended_us = NULL, error = '', sent_ids = ? WHERE id = ?",
             [(dumps(_known(row)), row.id) for row in rows],
         )
     return OutboxChange(rows=rows, refused=refused)
@@ -48,10 +44,13 @@ def _known(row: OutboxRow) -> list[str]:
     return list(takewhile(lambda part: part != UNKNOWN_PART, row.sent_ids))
 
 
-def drop(conn: sqlite3.Connection, ids: Collection[int] | None, *, now_us: int) -> OutboxChange:
-    """Forget messages that are not being sent, and let their drafts be removed. See `Overview.drop`."""
+def drop(conn: sqlite3.Connection, ids: Collection[int] | None, *, now_us: int, leased_us: int) -> OutboxChange:
+    """Forget messages that are not being sent, and let their drafts be removed. See `Overview.drop`.
+
+    Those of a lease that ended before `leased_us` are not being sent.
+    """
     allowed = {SendState.DEAD, SendState.QUEUED, SendState.UNCERTAIN}
-    rows, refused = _chosen(conn, ids, allowed=allowed, cut_short_before_us=now_us)
+    rows, refused = _chosen(conn, ids, allowed=allowed, cut_short_before_us=leased_us)
     if not refused:
         conn.executemany("DELETE FROM outbox WHERE id = ?", [(row.id,) for row in rows])
         for row in rows:

@@ -16,6 +16,18 @@ SEND_LEASE_US = 300 * US_PER_S
 """A row that has been in `sending` this long belongs to a worker that died; longer than any send may take."""
 
 
+CLAIMABLE = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE channel = ? AND due_us = 0 ORDER BY id LIMIT ?"  # noqa: S608
+"""The rows of a channel that may be sent, the oldest of each order key; reads no row but these."""
+
+UNSENT = (  # each part is what one of the table's indexes holds
+    "(SELECT id FROM outbox WHERE state IN ('queued', 'sending') UNION ALL SELECT id FROM outbox WHERE state = 'dead'"
+    " UNION ALL SELECT id FROM outbox WHERE uncertain > 0 AND state = 'uncertain')"
+)
+"""The ids of the rows that are not well sent: each of them may be sent again."""
+
+_LET_GO_AT_ONCE = 1_000  # rows in one transaction; a few milliseconds
+
+
 def insert_outbound(
     conn: sqlite3.Connection,
     message: OutboundMessage,
@@ -53,37 +65,20 @@ def put_withdrawal(
     insert_outbound(conn, withdrawal, now_us=now_us, turn_id=turn_id)
 
 
-def _heads(channels: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """Return WITH, and its values, for the ids of the oldest unsettled row of each order key of the channels.
-
-    It goes from key to key in the index of waiting rows, so that neither a long queue of one chat nor the queue
-    of another channel costs anything.
-    """
-    waits = "state IN ('queued', 'sending')"
-    first = f"SELECT (SELECT min(order_key) FROM outbox WHERE {waits} AND order_key > ? AND order_key < ?), ?"  # noqa: S608
-    starts = " UNION ALL ".join([first] * len(channels)) or "SELECT NULL, NULL"
-    sql = (
-        f"WITH RECURSIVE keys (k, stop) AS ({starts} UNION ALL"  # noqa: S608 - only question marks are put in
-        f" SELECT (SELECT min(order_key) FROM outbox WHERE {waits} AND order_key > k AND order_key < stop), stop"
-        " FROM keys WHERE k IS NOT NULL),"
-        f" heads (id) AS (SELECT (SELECT min(id) FROM outbox WHERE order_key = k AND {waits})"
-        " FROM keys WHERE k IS NOT NULL) "
+def _let_go(conn: sqlite3.Connection, channel: str, now: int) -> None:
+    """Let rows whose wait is over be claimed: from here on they stand in line by their age alone."""
+    conn.execute(
+        "UPDATE outbox SET due_us = 0 WHERE id IN"
+        " (SELECT id FROM outbox WHERE channel = ? AND due_us > 0 AND due_us <= ? LIMIT ?)",
+        (channel, now, _LET_GO_AT_ONCE),
     )
-    bounds = tuple(bound for name in channels for bound in (f"{name}:", f"{name};", f"{name};"))  # ; is next to :
-    return sql, bounds
-
-
-_FROM_HEADS = " FROM heads h JOIN outbox o ON o.id = h.id LEFT JOIN chats c ON c.rate_key = o.rate_key"
 
 
 def _next_due_us(conn: sqlite3.Connection, channels: Collection[str]) -> int | None:
-    heads, bounds = _heads(channels)
-    sql = (
-        f"{heads} SELECT min(CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0))"
-        f" ELSE o.lease_us + 1 END){_FROM_HEADS}"
-    )
-    (due_us,) = conn.execute(sql, bounds).fetchone()
-    return None if due_us is None else int(due_us)
+    """Return when the next row of the channels may be claimed; each one's is the first entry of an index."""
+    sql = "SELECT min(due_us) FROM outbox WHERE channel = ? AND due_us IS NOT NULL"
+    found = [conn.execute(sql, (name,)).fetchone()[0] for name in dict.fromkeys(channels)]
+    return min((due_us for due_us in found if due_us is not None), default=None)
 
 
 class SqlOutbox:
@@ -101,21 +96,19 @@ class SqlOutbox:
 
     async def claim(self, *, limit: int, channels: Collection[str]) -> tuple[list[OutboxRow], int | None]:
         """See `Outbox.claim`."""
-        heads, bounds = _heads(channels)
-        columns = ", ".join(f"o.{name}" for name in OUTBOX_COLUMNS.split(", "))
-        sql = (
-            f"{heads} SELECT {columns}{_FROM_HEADS} WHERE (o.state = 'queued'"
-            " AND o.not_before_us <= ? AND coalesce(c.not_before_us, 0) <= ?)"
-            " OR (o.state = 'sending' AND o.lease_us < ?) ORDER BY o.id LIMIT ?"
-        )
 
         def work(conn: sqlite3.Connection) -> tuple[list[OutboxRow], int | None]:
-            now = self._clock.now_us()
-            rows = [outbox_row(row) for row in conn.execute(sql, (*bounds, now, now, now, limit))]
+            now = self._clock.steady_us()
+            rows: list[OutboxRow] = []
+            for name in dict.fromkeys(channels):
+                _let_go(conn, name, now)
+                rows += [outbox_row(row) for row in conn.execute(CLAIMABLE, (name, limit))]
+            rows = sorted(rows, key=lambda row: row.id)[:limit]
             conn.executemany(
                 "UPDATE outbox SET state = 'sending', lease_us = ?, attempts = attempts + 1,"
-                " first_try_us = CASE first_try_us WHEN 0 THEN ? ELSE first_try_us END WHERE id = ?",
-                [(now + SEND_LEASE_US, now, row.id) for row in rows],
+                " first_try_us = CASE first_try_us WHEN 0 THEN ? ELSE first_try_us END,"
+                " tried_us = CASE tried_us WHEN 0 THEN ? ELSE tried_us END WHERE id = ?",
+                [(now + SEND_LEASE_US, self._clock.now_us(), now, row.id) for row in rows],
             )
             # A full claim says nothing about the rest, so that it is looked at again at once.
             return rows, now if len(rows) == limit else _next_due_us(conn, channels)
@@ -128,7 +121,7 @@ class SqlOutbox:
 
     async def part_sent(self, outbox_id: int, sent_ids: Sequence[str]) -> None:
         """See `Outbox.part_sent`."""
-        lease_us = self._clock.now_us() + SEND_LEASE_US
+        lease_us = self._clock.steady_us() + SEND_LEASE_US
         await self._update(
             "UPDATE outbox SET sent_ids = ?, lease_us = ? WHERE id = ?", (dumps(list(sent_ids)), lease_us, outbox_id)
         )
@@ -164,10 +157,11 @@ class SqlOutbox:
     ) -> None:
         """See `Outbox.retry`."""
         parts = None if sent_ids is None else dumps(list(sent_ids))
+        hold_us = max(0, not_before_us - self._clock.steady_us())
         await self._update(
-            "UPDATE outbox SET state = 'queued', not_before_us = ?, error = ?, uncertain = uncertain + ?,"
+            "UPDATE outbox SET state = 'queued', not_before_us = ?, hold_us = ?, error = ?, uncertain = uncertain + ?,"
             " sent_ids = coalesce(?, sent_ids), attempts = attempts - ? WHERE id = ?",
-            (not_before_us, clean_text(error), int(uncertain), parts, int(not counts), outbox_id),
+            (not_before_us, hold_us, clean_text(error), int(uncertain), parts, int(not counts), outbox_id),
         )
 
     async def doubt(self, outbox_id: int, *, look_at_us: int, error: str, sent_ids: Sequence[str]) -> None:
@@ -180,9 +174,10 @@ class SqlOutbox:
     async def delay_chat(self, address: Address, until_us: int) -> None:
         """See `Outbox.delay_chat`."""
         await self._update(
-            "INSERT INTO chats (rate_key, not_before_us) VALUES (?, ?) ON CONFLICT (rate_key)"
-            " DO UPDATE SET not_before_us = max(not_before_us, excluded.not_before_us)",
-            (address.rate_key, until_us),
+            "INSERT INTO chats (rate_key, not_before_us, hold_us) VALUES (?, ?, ?) ON CONFLICT (rate_key)"
+            " DO UPDATE SET not_before_us = excluded.not_before_us, hold_us = excluded.hold_us"
+            " WHERE excluded.not_before_us > not_before_us",
+            (address.rate_key, until_us, max(0, until_us - self._clock.steady_us())),
         )
 
     async def bury(self, outbox_id: int, error: str, *, uncertain: bool = False) -> None:
@@ -232,6 +227,14 @@ class SqlOutbox:
         sql = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = ?"  # noqa: S608 - a constant
         return await self._database.read(lambda conn: _one(conn.execute(sql, (outbox_id,))))
 
+    async def copied_files(self) -> set[str]:
+        """See `Outbox.copied_files`."""
+        sql = (
+            "SELECT a.value ->> '$.copy' AS copy FROM outbox o, json_each(o.body, '$.attachments') a"  # noqa: S608
+            f" WHERE o.id IN {UNSENT} AND copy IS NOT NULL"
+        )
+        return await self._database.read(lambda conn: {str(row[0]) for row in conn.execute(sql)})
+
     async def sent_as(self, channel: str, chat_id: str, platform_id: str) -> OutboxRow | None:
         """See `Outbox.sent_as`."""
         sql = (
@@ -242,6 +245,23 @@ class SqlOutbox:
 
     async def _update(self, sql: str, values: tuple[object, ...]) -> None:
         await self._database.write(lambda conn: conn.execute(sql, values).close())
+
+
+def resume_waits(conn: sqlite3.Connection, *, now_us: int) -> None:
+    """Take up the waits of a process before this one: none can last longer than it was to last in all.
+
+    One that seems to was set by a clock that was ahead. `now_us` is on the scale of waits. A lease has nobody
+    who holds it.
+    """
+    conn.execute("UPDATE outbox SET lease_us = 0 WHERE state = 'sending'")
+    conn.execute(
+        "UPDATE outbox SET not_before_us = :now + hold_us WHERE state = 'queued' AND not_before_us > :now + hold_us",
+        {"now": now_us},
+    )
+    conn.execute(
+        "UPDATE chats SET not_before_us = :now + hold_us WHERE not_before_us > :now + hold_us", {"now": now_us}
+    )
+    conn.execute("UPDATE outbox SET tried_us = :now WHERE tried_us > :now", {"now": now_us})
 
 
 def _one(rows: sqlite3.Cursor) -> OutboxRow | None:

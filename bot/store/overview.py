@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from dataclasses import replace
 
 from bot.clock import Clock
 from bot.messages import Address, Usage
@@ -37,6 +38,7 @@ class SqlOverview:
                 inbox_queued=count("inbox WHERE state = 'queued'"),
                 turns_running=count("lanes WHERE turn_id IS NOT NULL"),
                 outbox_queued=count("outbox WHERE state IN ('queued', 'sending')"),
+                outbox_delayed=count("outbox WHERE due_us IS NOT NULL AND state = 'queued' AND tried_us > 0"),
                 outbox_uncertain=count("outbox WHERE uncertain > 0"),
                 jobs_active=count("jobs WHERE state = 'active'"),
                 dead_letters=tuple(_dead_letters(conn, _DEAD_IN_STATUS)),
@@ -66,7 +68,10 @@ class SqlOverview:
 
     async def outbox(self, *, before_id: int | None = None, limit: int) -> OutboxPage:
         """See `Overview.outbox`."""
-        return await self._database.read(lambda conn: letters.page(conn, before_id=before_id, limit=limit))
+        page = await self._database.read(lambda conn: letters.page(conn, before_id=before_id, limit=limit))
+        wall_us = self._clock.now_us() - self._clock.steady_us()  # people are told by the wall clock
+        entries = [replace(entry, next_us=entry.next_us and entry.next_us + wall_us) for entry in page.entries]
+        return replace(page, entries=tuple(entries))
 
     async def resend(self, ids: Collection[int] | None) -> OutboxChange:
         """See `Overview.resend`."""
@@ -74,8 +79,10 @@ class SqlOverview:
 
     async def drop(self, ids: Collection[int] | None) -> OutboxChange:
         """See `Overview.drop`."""
-        now_us = self._clock.now_us()
-        return await self._database.write(lambda conn: letters.drop(conn, ids, now_us=now_us), durable=True)
+        now_us, leased_us = self._clock.now_us(), self._clock.steady_us()
+        return await self._database.write(
+            lambda conn: letters.drop(conn, ids, now_us=now_us, leased_us=leased_us), durable=True
+        )
 
     async def prune(self, *, older_than_us: int) -> int:
         """See `Overview.prune`; other writes get their chance between the portions."""

@@ -33,7 +33,7 @@ from bot.store.history_search import SqlHistorySearch
 from bot.store.inbox import SqlInbox
 from bot.store.jobs import SqlJobs
 from bot.store.memory import SqlMemory
-from bot.store.outbox import SqlOutbox
+from bot.store.outbox import SqlOutbox, resume_waits
 from bot.store.overview import SqlOverview
 from bot.store.people import SqlCursors, SqlPeople
 from bot.store.sessions import SqlSessions
@@ -77,7 +77,7 @@ class SqlStore:
             StoreUnavailable: the file cannot be written.
             StoreError: the file is damaged or newer than this version.
         """
-        opening = asyncio.create_task(_open(path, exclusive=exclusive), name="open the store")
+        opening = asyncio.create_task(_open(path, clock, exclusive=exclusive), name="open the store")
         try:
             database = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -94,17 +94,18 @@ class SqlStore:
         await self._database.close()
 
 
-async def _open(path: Path, *, exclusive: bool) -> Database:
+async def _open(path: Path, clock: Clock, *, exclusive: bool) -> Database:
     database = await Database.open(path)
     if exclusive:
         try:
-            await database.write(_void_leases)
+            await database.write(lambda conn: _take_over(conn, clock.steady_us()))
         except BaseException:
             await database.close()
             raise
     return database
 
 
-def _void_leases(conn: sqlite3.Connection) -> None:
+def _take_over(conn: sqlite3.Connection, now_us: int) -> None:
+    """Void the leases of the process before this one, and take up its waits."""
     conn.execute("UPDATE turns SET lease_us = 0 WHERE state = 'running'")
-    conn.execute("UPDATE outbox SET lease_us = 0 WHERE state = 'sending'")
+    resume_waits(conn, now_us=now_us)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
+from enum import IntEnum
 
 from bot.clock import US_PER_S, Clock
 from bot.errors import StaleLease
@@ -23,6 +24,15 @@ LEASE_US = 30 * US_PER_S
 
 MEMORY_RUNS_AT_ONCE = 2
 """Memory runs that are claimed at the same time: all become due together, and people must not wait behind them."""
+
+
+class _Rank(IntEnum):
+    """What a lane is for, by its key: the column `rank`."""
+
+    COMMAND = 0  # one that acts at once
+    OTHER = 1
+    MEMORY = 2  # a memory run
+
 
 _SUSPECT_ATTEMPTS = 2
 """Turns cut short this often are resumed one at a time, so that only the one that kills is buried."""
@@ -73,8 +83,12 @@ class SqlTurns:
 
         def work(conn: sqlite3.Connection) -> list[Turn]:
             now = self._clock.now_us()
-            turns = [self._resume(conn, turn_id, now) for turn_id in _interrupted(conn, limit, now, clause, values)]
-            turns += [self._begin(conn, lane, now) for lane in _waiting(conn, limit - len(turns), clause, values)]
+            steady = self._clock.steady_us()
+            interrupted = _interrupted(conn, limit, steady, clause, values)
+            turns = [self._resume(conn, turn_id, steady + LEASE_US) for turn_id in interrupted]
+            ranks = (_Rank.COMMAND,) if immediate_only else tuple(_Rank)
+            lanes = _waiting(conn, limit - len(turns), ranks, clause, values)
+            turns += [self._begin(conn, lane, now, steady + LEASE_US) for lane in lanes]
             return turns
 
         return await self._database.write(work)
@@ -126,7 +140,7 @@ class SqlTurns:
         """See `Turns.renew`."""
 
         def work(conn: sqlite3.Connection) -> None:
-            until = self._clock.now_us() + LEASE_US
+            until = self._clock.steady_us() + LEASE_US
             conn.executemany(
                 "UPDATE turns SET lease_us = ? WHERE id = ? AND owner = ? AND state = 'running'",
                 [(until, turn_id, self._owner) for turn_id in turn_ids],
@@ -134,7 +148,7 @@ class SqlTurns:
 
         await self._database.write(work)
 
-    def _begin(self, conn: sqlite3.Connection, lane: str, now: int) -> Turn:
+    def _begin(self, conn: sqlite3.Connection, lane: str, now: int, lease_us: int) -> Turn:
         messages = self._first_messages(conn, lane)
         home = lane
         if lane.startswith("now:"):  # a command beside the chat's turn speaks about the chat's conversation
@@ -146,7 +160,7 @@ class SqlTurns:
         cursor = conn.execute(
             "INSERT INTO turns (session_id, state, attempts, owner, fence, lease_us, started_us, model)"
             " VALUES (?, 'running', 1, ?, 1, ?, ?, ?)",
-            (session_id, self._owner, now + LEASE_US, now, model),
+            (session_id, self._owner, lease_us, now, model),
         )
         turn_id = int(cursor.lastrowid or 0)
         conn.execute("UPDATE lanes SET turn_id = ? WHERE key = ?", (turn_id, lane))
@@ -191,10 +205,10 @@ class SqlTurns:
         rows.close()
         return tuple(taken)
 
-    def _resume(self, conn: sqlite3.Connection, turn_id: int, now: int) -> Turn:
+    def _resume(self, conn: sqlite3.Connection, turn_id: int, lease_us: int) -> Turn:
         conn.execute(
             "UPDATE turns SET owner = ?, fence = fence + 1, attempts = attempts + 1, lease_us = ? WHERE id = ?",
-            (self._owner, now + LEASE_US, turn_id),
+            (self._owner, lease_us, turn_id),
         )
         session_id, attempts, step, fence, draft_id, model = conn.execute(
             "SELECT session_id, attempts, step, fence, draft_id, model FROM turns WHERE id = ?", (turn_id,)
@@ -265,7 +279,7 @@ def _may_join(first: QueuedMessage, other: QueuedMessage) -> bool:
 
 def _lane_filter(channels: Collection[str] | None, *, immediate_only: bool) -> tuple[str, list[str]]:
     """Return a condition on lanes `l` and its values."""
-    clause = " AND l.key GLOB 'now:*'" if immediate_only else ""
+    clause = f" AND l.rank = {_Rank.COMMAND}" if immediate_only else ""
     if channels is None:
         return clause, []
     return f"{clause} AND l.channel IN ({','.join('?' * len(channels))})", list(channels)
@@ -290,26 +304,31 @@ def _interrupted(conn: sqlite3.Connection, limit: int, now: int, clause: str, va
     return fresh
 
 
-def _waiting(conn: sqlite3.Connection, limit: int, clause: str, values: list[str]) -> list[str]:
+def _waiting(
+    conn: sqlite3.Connection, limit: int, ranks: Collection[_Rank], clause: str, values: list[str]
+) -> list[str]:
     """Return idle lanes with waiting messages, longest wait first; those of memory runs last, and only a few."""
-    found: list[str] = []
-    for is_memory in (False, True):
-        room = limit - len(found)
-        if is_memory:
-            (running,) = conn.execute(
-                "SELECT count(*) FROM lanes WHERE key GLOB 'mem:*' AND turn_id IS NOT NULL"
-            ).fetchone()
-            room = min(room, MEMORY_RUNS_AT_ONCE - int(running))
-        if room <= 0:
-            break
-        rows = conn.execute(
-            "SELECT i.lane, min(i.id) AS first FROM inbox i JOIN lanes l ON l.key = i.lane"  # noqa: S608
-            f" WHERE i.state = 'queued' AND l.turn_id IS NULL AND l.key {'' if is_memory else 'NOT '}GLOB 'mem:*'"
-            f"{clause} GROUP BY i.lane ORDER BY first LIMIT ?",
-            (*values, room),
-        )
-        found += [lane for lane, _ in rows]
-    return found
+    found: list[tuple[int, str]] = []
+    for rank in ranks:
+        if rank is not _Rank.MEMORY:
+            found += conn.execute(waiting_lanes(clause), (rank, *values, limit))
+    lanes = [lane for _, lane in sorted(found)][:limit]
+    if _Rank.MEMORY in ranks and len(lanes) < limit:
+        (running,) = conn.execute(
+            "SELECT count(*) FROM lanes WHERE turn_id IS NOT NULL AND rank = ?", (_Rank.MEMORY,)
+        ).fetchone()
+        room = min(limit - len(lanes), MEMORY_RUNS_AT_ONCE - int(running))
+        if room > 0:
+            lanes += [lane for _, lane in conn.execute(waiting_lanes(clause), (_Rank.MEMORY, *values, room))]
+    return lanes
+
+
+def waiting_lanes(clause: str = "") -> str:
+    """Return the query of a rank's idle lanes that wait, oldest first; it reads the index `lanes_waiting` in order."""
+    return (
+        "SELECT l.waiting_id, l.key FROM lanes l"  # noqa: S608 - see `_lane_filter`
+        f" WHERE l.rank = ? AND l.turn_id IS NULL AND l.waiting_id IS NOT NULL{clause} ORDER BY l.waiting_id LIMIT ?"
+    )
 
 
 def _settings_of(conn: sqlite3.Connection, item: QueuedMessage) -> tuple[str, bool]:

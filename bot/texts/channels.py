@@ -1,4 +1,4 @@
-"""Sentences of the channels themselves: about buttons and slash commands."""
+"""Sentences of the channels themselves: about buttons, slash commands and files."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Diese Schaltfläche gilt nicht mehr.",
         "这个按钮已失效。",
     ),
+    "file.left_out": ("⚠️ Not sent: {name} ({why})", "⚠️ Nicht gesendet: {name} ({why})", "⚠️ 未能发送: {name}({why})"),
+    "file.gone": (
+        "the file is not there any more",
+        "die Datei ist nicht mehr da",
+        "文件已不存在",
+    ),
+    "file.too_large": (
+        "it has {size} MB, at most {limit} MB can be sent here",
+        "sie hat {size} MB, hier gehen höchstens {limit} MB",
+        "大小为 {size} MB,这里最多可发送 {limit} MB",
+    ),
+    "file.empty": ("the file is empty", "die Datei ist leer", "文件为空"),
+    "file.unreadable": ("the file cannot be read", "die Datei lässt sich nicht lesen", "无法读取文件"),
+    "file.refused": ("it was not accepted here", "sie wurde hier nicht angenommen", "此处拒绝接收该文件"),
     "command.not_here": (
         "I am not in this conversation, so my answer cannot come here. Invite me, or write to me directly,"
         " and ask again.",

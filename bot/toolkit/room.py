@@ -16,6 +16,7 @@ from bot.edits.journal import ChangeJournal
 from bot.shell.sessions import ExecSessions
 from bot.shell.shell import Shell
 from bot.shipped import SKILLS
+from bot.spool import Spool
 from bot.toolkit.catalogue import ToolCatalogue
 from bot.toolkit.chat_files import ChatFiles
 from bot.toolkit.file_changes import FileChanges
@@ -54,6 +55,7 @@ class ToolRoom:
         self.idle = IdleSessions(clock, idle_minutes=idle_minutes)
         self.idle.on_forget(self.reads.forget_session)
         self.changes = FileChanges(self.files, self.reads, ChangeJournal(data_dir / "changes", clock))
+        self.spool = Spool(data_dir / "outgoing")
         self.documents = Documents()
         self.web = GuardedClient(config.web.networks, resolver=resolver)
         self.pages = PageReader()

@@ -9,7 +9,8 @@ from typing import Any
 from bot.interfaces import Topic, Unit
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage, Replay, Risk
 from bot.records import CallResult
-from bot.security.workspace import PathRefused
+from bot.security.workspace import PathRefused, WorkspaceView
+from bot.spool import SpoolFull
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.context import RequestContext, ToolContext, current_call_id, current_request
 
@@ -53,8 +54,9 @@ class MessageTool(Tool):
     """Sends a message of its own, to this chat or another one, with files or buttons.
 
     Parameters: content (at most 40,000 characters), media (at most 10 workspace paths, 50 MiB each), buttons,
-    reply_to, channel, chat_id, thread_id, progress. Result: "queued" with the outbox id. Errors: unknown
-    channel, missing or oversized file; refused: a chat the sender may not reach, a path outside the workspace.
+    reply_to, channel, chat_id, thread_id, progress. Files go out as they are at the call. Result: "queued" with the
+    outbox id. Errors: unknown channel, missing, empty or oversized file; refused: a
+    chat the sender may not reach, a path outside the workspace.
     """
 
     name = "message"
@@ -105,6 +107,8 @@ class MessageTool(Tool):
             attachments = await asyncio.to_thread(self._attachments, media, request)
         except PathRefused as exc:
             return ToolResult.refused(str(exc))
+        except SpoolFull as exc:
+            return ToolResult.error(f"media: {exc}; try again when they are out")
         except OSError as exc:
             return ToolResult.error(f"media: {exc.strerror}")
         except ValueError as exc:
@@ -132,25 +136,43 @@ class MessageTool(Tool):
         return ToolResult(result.text, is_error=result.is_error)
 
     def _attachments(self, paths: list[str], request: RequestContext) -> tuple[Attachment, ...]:
-        """Return the files, checked inside the workspace. Raises PathRefused, OSError or ValueError."""
+        """Return the files, checked inside the workspace and copied as they are now.
+
+        Raises:
+            PathRefused, OSError, SpoolFull, ValueError: one cannot go; no copies are left.
+        """
         view = self._context.room.files.view(request)
-        found = []
-        for path in paths:
-            with view.open_read(path) as file:
-                size = file.seek(0, 2)
-            place = view.resolve(path)
-            real, root = place.path, place.base
-            if root == view.root.parent:  # of all chats: the one it belongs to
-                root /= place.parts[0]
+        found: list[Attachment] = []
+        try:
+            found.extend(self._attachment(path, view) for path in paths)
+        except BaseException:
+            self._context.room.spool.forget(found)
+            raise
+        return tuple(found)
+
+    def _attachment(self, path: str, view: WorkspaceView) -> Attachment:
+        with view.open_read(path) as file:
+            size = file.seek(0, 2)
             if size > MEDIA_LIMIT_BYTES:
                 raise ValueError(f"media: {path} has {size:,} bytes, the limit is {MEDIA_LIMIT_BYTES:,}")
-            mime = mimetypes.guess_type(real.name)[0] or "application/octet-stream"
-            family = mime.partition("/")[0]
-            kind = family if family in _MEDIA_KINDS else "document"
-            found.append(
-                Attachment(kind=kind, name=real.name, mime=mime, size_bytes=size, path=str(real), root=str(root))
-            )
-        return tuple(found)
+            if size == 0:
+                raise ValueError(f"media: {path} is empty; chat platforms take no empty files")
+            copy, size = self._context.room.spool.keep(file, limit_bytes=MEDIA_LIMIT_BYTES)
+        place = view.resolve(path)
+        real, root = place.path, place.base
+        if root == view.root.parent:  # of all chats: the one it belongs to
+            root /= place.parts[0]
+        mime = mimetypes.guess_type(real.name)[0] or "application/octet-stream"
+        family = mime.partition("/")[0]
+        return Attachment(
+            kind=family if family in _MEDIA_KINDS else "document",
+            name=real.name,
+            mime=mime,
+            size_bytes=size,
+            path=str(real),
+            root=str(root),
+            copy=str(copy),
+        )
 
 
 def _target(params: dict[str, Any], request: RequestContext) -> Address:

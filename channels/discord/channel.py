@@ -112,7 +112,14 @@ class DiscordChannel(SupervisedChannel):
     def _build(self, *, content: bool) -> Session:
         from channels.discord.session import build_session  # the SDK: 0.25 s, which must not stall the loop
 
-        return build_session(self._section, self._timing, self._context.clock, self._answers, content=content)
+        return build_session(
+            self._section,
+            self._timing,
+            self._context.clock,
+            self._answers,
+            language=self._context.language,
+            content=content,
+        )
 
     def last_poll_age_s(self) -> float | None:
         """See `Channel.last_poll_age_s`: since the gateway last answered a heartbeat, one every 41 s."""

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,15 @@ from channels.discord.errors import (
     NO_HISTORY,
     THREAD_ARCHIVED,
     THREAD_EXISTS,
+    TOO_LARGE,
     UNKNOWN_MESSAGE,
     Refused,
 )
 from channels.discord.interactions import OpenAnswers
 from channels.discord.places import target_id
-from channels.discord.rendering import render
-from channels.files import read_outbound
+from channels.discord.rendering import TEXT_LIMIT, render
+from channels.files import LEFT_OUT_UNITS, read_files, refused_there, require_something_to_send, with_words
+from channels.text import utf16_length
 
 if TYPE_CHECKING:  # importing the SDK costs 0.25 s; here it only names types
     from channels.discord.api import Upload
@@ -77,7 +80,8 @@ def plan(message: OutboundMessage) -> list[Step]:
     texts = render(message.text, message.kind)
     files = message.attachments
     groups = [files[at : at + FILES_LIMIT] for at in range(0, len(files), FILES_LIMIT)]
-    if groups and len(texts) == 1 and not message.draft_id and files[0].kind != "voice":
+    fits = len(texts) == 1 and utf16_length(texts[0]) <= TEXT_LIMIT - LEFT_OUT_UNITS
+    if groups and fits and not message.draft_id and files[0].kind != "voice":
         return [Step(text=texts[0], files=groups[0]), *(Step(files=group) for group in groups[1:])]
     return [Step(text=text) for text in texts] + [Step(files=group) for group in groups]
 
@@ -122,12 +126,13 @@ def nonce(outbox_id: int, number: int, address: Address, step: Step) -> str:
 class Sender:
     """Sends through one bot."""
 
-    def __init__(self, call: Caller, timing: Timing, answers: OpenAnswers, *, threads: bool) -> None:
-        """`threads`: whether long answers in a server's channel go on in a thread."""
+    def __init__(self, call: Caller, timing: Timing, answers: OpenAnswers, *, threads: bool, language: str) -> None:
+        """`threads`: whether long answers in a server's channel go on in a thread; `language`: of our own words."""
         self._call = call
         self._timing = timing
         self._answers = answers
         self._threads = threads
+        self._language = language
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -135,6 +140,8 @@ class Sender:
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
         buttons = components(message.buttons, progress.outbox_id)
+        if not progress.sent_ids:
+            await require_something_to_send(message, limit_bytes=UPLOAD_BYTES)
         delivery = _Delivery(self._call, self._timing, self._answers, message)
         in_thread = self._threads and goes_on_in_thread(message, steps)
         for number in range(len(progress.sent_ids), len(steps)):
@@ -143,13 +150,30 @@ class Sender:
                 body["components"] = buttons
             if in_thread and number > 0:
                 await delivery.go_to_thread(steps[0].text)
-            files = await _read(steps[number].files)
+            mark = nonce(progress.outbox_id, number, message.address, steps[number])
             try:
-                mark = nonce(progress.outbox_id, number, message.address, steps[number])
-                platform_id = await delivery.perform(body, files, number, mark)
+                platform_id = await self._perform(delivery, body, steps[number], number, mark)
             except ChatGone as exc:
                 raise await self._within_its_chat(message.address, exc) from exc
             await progress.sent(platform_id, more=number < len(steps) - 1)
+
+    async def _perform(self, delivery: _Delivery, body: dict[str, Any], step: Step, number: int, mark: str) -> str:
+        """Put one step into the chat with the files that can go, and a line for each that cannot."""
+        contents, left_out = await read_files(step.files, limit_bytes=UPLOAD_BYTES)
+        while True:
+            shown = {**body, "content": with_words(step.text, left_out, self._language)}
+            try:
+                return await delivery.perform(shown, _uploads(contents), number, mark)
+            except Refused as exc:
+                if exc.code != TOO_LARGE and exc.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                    raise
+                if not contents or (len(contents) == 1 and not shown["content"]):
+                    raise
+                # What it takes depends on the server, and counts for all files together.
+                largest = max(contents, key=lambda item: len(item[1]))
+                contents.remove(largest)
+                left_out.append(refused_there(largest[0], exc))
+                _log.warning("file left out of a message", error=str(exc))
 
     async def _within_its_chat(self, address: Address, exc: ChatGone) -> ChannelError:
         """Return what a refusal means for the chat: where only a thread is gone, its channel lives on."""
@@ -175,18 +199,12 @@ async def planned(message: OutboundMessage) -> list[Step]:
     return await asyncio.to_thread(plan, message) if len(message.text) > LONG_CHARS else plan(message)
 
 
-async def _read(files: Sequence[Attachment]) -> list[Upload]:
-    if not files:
+def _uploads(contents: Sequence[tuple[Attachment, bytes]]) -> list[Upload]:
+    if not contents:
         return []
     from channels.discord.api import Upload  # loaded with the client by now
 
-    return [
-        Upload(
-            name=file.name or Path(file.path).name,
-            content=await asyncio.to_thread(read_outbound, file, limit_bytes=UPLOAD_BYTES),
-        )
-        for file in files
-    ]
+    return [Upload(name=file.name or Path(file.path).name, content=content) for file, content in contents]
 
 
 class _Delivery:

@@ -39,17 +39,24 @@ class Session:
 
 
 def build_session(
-    section: DiscordConfig, timing: Timing, clock: Clock, answers: OpenAnswers, *, content: bool = True
+    section: DiscordConfig,
+    timing: Timing,
+    clock: Clock,
+    answers: OpenAnswers,
+    *,
+    language: str = "en",
+    content: bool = True,
 ) -> Session:
     """Build a client and what uses it, without network and without a running loop.
 
     `content` asks for the message content intent, which the platform refuses unless it is switched on for the bot.
+    `language` is that of our own words.
     """
     client = GatewayClient(timing, content=content)
     api = Api(client.http, clock)
     return Session(
         client=client,
         api=api,
-        sender=Sender(api.call, timing, answers, threads=section.long_answers_in_threads),
+        sender=Sender(api.call, timing, answers, threads=section.long_answers_in_threads, language=language),
         drafts=Drafts(api.call, timing, answers),
     )

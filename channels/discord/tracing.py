@@ -82,8 +82,10 @@ def _is_part(message: Json, row: OutboxRow, steps: Sequence[Step], number: int) 
     step = steps[number]
     if message.get("nonce"):
         return str(message["nonce"]) == nonce(row.id, number, row.message.address, step)
-    same_text = str(message.get("content") or "") == step.text.strip()
-    return same_text and len(message.get("attachments") or ()) == len(step.files)
+    content, files = str(message.get("content") or ""), len(message.get("attachments") or ())
+    if files < len(step.files):  # lines that stand for the others are behind the text
+        return content.startswith(step.text.strip()) and len(content) > len(step.text.strip())
+    return content == step.text.strip() and files == len(step.files)
 
 
 async def _history(call: Caller, timing: Timing, channel_id: str, after: int) -> list[Json]:

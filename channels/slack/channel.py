@@ -145,7 +145,7 @@ class SlackChannel(SupervisedChannel):
         api = WebApi(self._section, self._timing)
         return _Parts(
             api=api,
-            sender=Sender(api, self._threads),
+            sender=Sender(api, self._threads, self._context.language),
             drafts=Drafts(api, self._context.clock),
             people=People(api, self._context.intake, self._context.clock),
             status=Status(api, self._context.clock, self._context.language),

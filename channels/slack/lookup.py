@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.errors import ChannelError, ChatGone
 from bot.log import get_logger
 from bot.messages import Address, Attachment, InboundMessage, Quote
 from bot.records import OutboxRow
+from channels.files import size_to_send
 from channels.slack.content import Identity, Names, attachments_of, instant_us, plain_text
 from channels.slack.errors import Refused
 from channels.slack.events import is_own, is_spoken, sender_of
 from channels.slack.people import People
 from channels.slack.positions import MARGIN_US
-from channels.slack.sending import MESSAGE_EVENT, file_name, mark_of, planned
+from channels.slack.sending import MESSAGE_EVENT, UPLOAD_BYTES, file_name, mark_of, planned
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
     from channels.slack.api import WebApi
@@ -57,7 +57,8 @@ async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...
                 parts[part] = str(message["ts"])
             for number, wanted in uploads.items():  # takes no metadata: its files' names and sizes are what tells
                 files = [item for item in message.get("files") or [] if isinstance(item, dict)]
-                if [(str(item.get("title") or item.get("name")), item.get("size")) for item in files] == wanted:
+                shown = [(str(item.get("title") or item.get("name")), item.get("size")) for item in files]
+                if files and shown == wanted:
                     parts.setdefault(number, str(files[0].get("id")))
     except (Refused, ChatGone) as exc:
         _log.warning("a send in doubt cannot be looked up", chat=row.message.address.key, error=str(exc))
@@ -68,15 +69,10 @@ async def find_sent(api: WebApi, me: Identity, row: OutboxRow) -> tuple[str, ...
     return tuple(found)
 
 
-def _upload(files: Sequence[Attachment]) -> list[tuple[str, int | None]]:
-    """Return names and sizes of files that were to be sent; a file that is not there any more has no size."""
-    found: list[tuple[str, int | None]] = []
-    for file in files:
-        try:
-            found.append((file_name(file), Path(file.path).stat().st_size))
-        except OSError:
-            found.append((file_name(file), None))
-    return found
+def _upload(files: Sequence[Attachment]) -> list[tuple[str, int]]:
+    """Return names and sizes of the files that were to be sent, without those that cannot be."""
+    sizes = [(file_name(file), size_to_send(file, limit_bytes=UPLOAD_BYTES)) for file in files]
+    return [(name, size) for name, size in sizes if size is not None]
 
 
 async def find_marked(api: WebApi, me: Identity, address: Address, mark: Mapping[str, Any], *, since_us: int) -> str:

@@ -12,11 +12,11 @@ from zlib import crc32
 from bot.errors import ChannelError, ChatGone, SendRejected
 from bot.interfaces import SendProgress
 from bot.log import get_logger
-from bot.messages import Address, Attachment, Button, OutboundMessage
+from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage
 from channels.buttons import button_token, numbered
-from channels.files import read_outbound
+from channels.files import is_all_there_is, read_files, refused_there, require_something_to_send, words_for
 from channels.slack.errors import AccountInactive, Refused
-from channels.slack.rendering import QUICK_CHARS, Part, render
+from channels.slack.rendering import QUICK_CHARS, Part, fallback, render
 from channels.slack.threads import Threads
 
 if TYPE_CHECKING:  # importing the SDK costs 0.2 s; here it only names types
@@ -122,7 +122,9 @@ def plain_content(part: Part, buttons: Sequence[dict[str, Any]] = ()) -> dict[st
 class Sender:
     """Sends through one app."""
 
-    def __init__(self, api: WebApi, threads: Threads) -> None:
+    def __init__(self, api: WebApi, threads: Threads, language: str) -> None:
+        """`language` is that of the few words of our own."""
+        self._language = language
         self._api = api
         self._threads = threads
 
@@ -132,14 +134,13 @@ class Sender:
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
         done = len(progress.sent_ids)
-        contents: list[bytes] = []
-        if done < len(steps):
-            contents = await _read_all(message.attachments)
+        if not done:
+            await require_something_to_send(message, limit_bytes=UPLOAD_BYTES)
         delivery = _Delivery(self._api, message.address)
         for number in range(done, len(steps)):
             step = steps[number]
             if step.files:
-                platform_id = await delivery.share(step.files, contents)
+                platform_id = await self._share(delivery, message, step, mark_of(message, progress.outbox_id, number))
                 if number == 0 and message.draft_id:
                     await delivery.drop_draft(message.draft_id)
             else:
@@ -147,6 +148,23 @@ class Sender:
                 platform_id = await delivery.put(step, mark, message.draft_id if number == 0 else "")
             self._threads.we_spoke(message.address.chat_id, message.address.thread_id, platform_id)
             await progress.sent(platform_id, more=number < len(steps) - 1)
+
+    async def _share(self, delivery: _Delivery, message: OutboundMessage, step: Step, mark: dict[str, Any]) -> str:
+        """Put the files that can go into the conversation, with a line for each that cannot."""
+        contents, left_out = await read_files(step.files, limit_bytes=UPLOAD_BYTES)
+        uploaded: list[dict[str, str]] = []
+        for file, content in contents:
+            try:
+                uploaded.append(await delivery.upload(file, content))
+            except SendRejected as exc:
+                left_out.append(refused_there(file, exc))
+                if is_all_there_is(message, file):
+                    raise left_out[-1] from exc
+        words = words_for(left_out, self._language)
+        if uploaded:
+            return await delivery.share(uploaded, words)
+        (part,) = render(words, OutboundKind.NOTICE)
+        return await delivery.put(Step(part=part), mark, "")
 
 
 class _Delivery:
@@ -201,19 +219,22 @@ class _Delivery:
         except ChannelError as exc:
             _log.info("draft not taken away", chat=self._address.key, error=str(exc))
 
-    async def share(self, files: Sequence[Attachment], contents: Sequence[bytes]) -> str:
-        """Upload files and put them into the conversation as one message; returns the first one's id.
+    async def upload(self, file: Attachment, content: bytes) -> dict[str, str]:
+        """Upload a file, which nobody sees yet; returns what `share` needs of it."""
+        name = file_name(file)
+        target = await self._api.call("files.getUploadURLExternal", {"filename": name, "length": len(content)})
+        await self._api.upload(str(target.get("upload_url") or ""), content)
+        return {"id": str(target.get("file_id") or ""), "title": name}
+
+    async def share(self, uploaded: Sequence[dict[str, str]], words: str) -> str:
+        """Put uploaded files into the conversation as one message, perhaps with words; returns the first one's id.
 
         https://docs.slack.dev/reference/methods/files.completeUploadExternal (read 2026-11-30): nothing is seen
-        before the last call.
+        before this call.
         """
-        uploaded: list[dict[str, str]] = []
-        for file, data in zip(files, contents, strict=True):
-            name = file_name(file)
-            target = await self._api.call("files.getUploadURLExternal", {"filename": name, "length": len(data)})
-            await self._api.upload(str(target.get("upload_url") or ""), data)
-            uploaded.append({"id": str(target.get("file_id") or ""), "title": name})
-        params = {"files": uploaded, "channel_id": self._address.chat_id}
+        params: dict[str, Any] = {"files": list(uploaded), "channel_id": self._address.chat_id}
+        if words:
+            params["initial_comment"] = fallback(words)
         await self._threaded("files.completeUploadExternal", params)
         return uploaded[0]["id"]
 
@@ -239,19 +260,6 @@ class _Delivery:
 def file_name(file: Attachment) -> str:
     """Return the name a file is sent under."""
     return file.name or Path(file.path).name
-
-
-async def _read_all(files: Sequence[Attachment]) -> list[bytes]:
-    """Return the contents of all files before anything is shown.
-
-    Raises:
-        SendRejected: one cannot be sent.
-    """
-
-    def read() -> list[bytes]:
-        return [read_outbound(file, limit_bytes=UPLOAD_BYTES) for file in files]
-
-    return await asyncio.to_thread(read) if files else []
 
 
 def _labels(rows: Sequence[Sequence[Button]]) -> list[str]:

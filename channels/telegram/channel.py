@@ -119,7 +119,7 @@ class TelegramChannel(SupervisedChannel):
         from channels.telegram.sending import Sender  # the markdown renderer: 80 ms
 
         api = BotApi(self._section.token.get_secret_value(), self._section.api_url)
-        return api, Sender(api, self._timing)
+        return api, Sender(api, self._timing, self._context.language)
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""

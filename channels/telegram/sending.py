@@ -10,11 +10,12 @@ from bot.errors import ChannelError, SendRejected, SendUncertain
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, OutboundMessage
+from channels.files import FileLeftOut, is_all_there_is, refused_there, require_something_to_send, with_words
 from channels.telegram.config import Timing
 from channels.telegram.place import Place, is_about_markup, mentions
 from channels.telegram.presses import keyboard
 from channels.telegram.rendering import CAPTION_LIMIT, TextPart, render
-from channels.telegram.uploads import Uploader, in_albums
+from channels.telegram.uploads import UPLOAD_BYTES, Uploader, in_albums
 from channels.text import utf16_length
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
@@ -58,9 +59,11 @@ def plan(message: OutboundMessage) -> list[Step]:
 class Sender:
     """Sends through one bot."""
 
-    def __init__(self, api: BotApi, timing: Timing) -> None:
+    def __init__(self, api: BotApi, timing: Timing, language: str) -> None:
+        """`language` is that of the few words of our own."""
         self._api = api
         self._timing = timing
+        self._language = language
 
     async def send(self, message: OutboundMessage, progress: SendProgress) -> None:
         """See `Channel.send`."""
@@ -70,7 +73,9 @@ class Sender:
             steps = plan(message)
         if not steps:
             raise SendRejected("there is nothing to send: the text is blank and no file is attached")
-        delivery = _Delivery(self._api, self._timing, message, progress)
+        if not progress.sent_ids:
+            await require_something_to_send(message, limit_bytes=UPLOAD_BYTES)
+        delivery = _Delivery(self._api, self._timing, message, progress, self._language)
         begun = 0
         for step in steps:
             done = len(progress.sent_ids) - begun
@@ -82,11 +87,14 @@ class Sender:
 class _Delivery:
     """One message on its way."""
 
-    def __init__(self, api: BotApi, timing: Timing, message: OutboundMessage, progress: SendProgress) -> None:
+    def __init__(
+        self, api: BotApi, timing: Timing, message: OutboundMessage, progress: SendProgress, language: str
+    ) -> None:
         self._api = api
         self._timing = timing
         self._message = message
         self._progress = progress
+        self._language = language
         self._place = Place(api, timing, message.address)
         self._uploader = Uploader(api, self._place)
 
@@ -97,7 +105,7 @@ class _Delivery:
             return
         params = self._params(is_first=is_first, is_last=is_last)
         if step.files:
-            platform_id = await self._uploader.send_one(step.files[0], step.part, params)
+            platform_id = await self._send_file(step.files[0], step.part, params)
         else:
             assert step.part is not None
             platform_id = await self._send_text(step.part, params, self._message.draft_id if is_first else "")
@@ -127,8 +135,23 @@ class _Delivery:
         for number in range(done, step.count):
             params = self._params(is_first=is_first and number == 0, is_last=False)
             caption = step.part if number == 0 else None
-            platform_id = await self._uploader.send_one(step.files[number], caption, params)
+            platform_id = await self._send_file(step.files[number], caption, params)
             await self._progress.sent(platform_id, more=not is_last or number < step.count - 1)
+
+    async def _send_file(self, file: Attachment, caption: TextPart | None, params: dict[str, Any]) -> str:
+        """Send one file; where it cannot go, a line in its place says so, behind the text that it was to carry."""
+        try:
+            return await self._uploader.send_one(file, caption, params)
+        except FileLeftOut as exc:
+            left_out = exc
+        except SendRejected as exc:
+            left_out = refused_there(file, exc)
+        if is_all_there_is(self._message, file):
+            raise left_out
+        _log.warning("file left out of a message", chat=self._message.address.key, error=str(left_out))
+        caption = caption or TextPart(text="")
+        said = TextPart(text=with_words(caption.text, [left_out], self._language), entities=caption.entities)
+        return await self._send_text(said, params, "")
 
     async def _note(self, ids: list[str], *, is_last: bool) -> None:
         """Note the messages of one request together: only the last is followed by another try."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bot.errors import SendRejected
 from bot.log import get_logger
 from bot.messages import Attachment
-from channels.files import read_outbound
+from channels.files import read_files, read_outbound
 from channels.telegram.place import Place, is_about_markup
 from channels.telegram.rendering import TextPart
 
@@ -117,7 +117,12 @@ class Uploader:
         self._place = place
 
     async def send_one(self, file: Attachment, caption: TextPart | None, params: dict[str, Any]) -> str:
-        """Send one file and return the message's id."""
+        """Send one file and return the message's id.
+
+        Raises:
+            FileLeftOut: it cannot be read, or is too large.
+            ChannelError: it was not sent, or `SendUncertain`.
+        """
         content = await asyncio.to_thread(read_outbound, file, limit_bytes=UPLOAD_BYTES)
         carrier = carrier_of(file)
         if carrier is Carrier.PHOTO and len(content) > PHOTO_BYTES:
@@ -144,10 +149,12 @@ class Uploader:
     async def send_album(
         self, files: Sequence[Attachment], caption: TextPart | None, params: dict[str, Any]
     ) -> list[str] | None:
-        """Send files as one album and return the messages' ids; None when it is not taken as one."""
+        """Send files as one album and return the messages' ids; None when they do not make one, or it is refused."""
+        contents, left_out = await read_files(files, limit_bytes=UPLOAD_BYTES)
+        if left_out:
+            return None
         media: list[InputMedia] = []
-        for number, file in enumerate(files):
-            content = await asyncio.to_thread(read_outbound, file, limit_bytes=UPLOAD_BYTES)
+        for number, (file, content) in enumerate(contents):
             words = _caption(caption) if number == 0 else {}
             media.append(self._api.album_file(carrier_of(file).value, content, _name(file), words))
         try:

@@ -110,6 +110,49 @@ async def test_files_go_out_with_the_text_that_belongs_to_them(live: ChannelHarn
 
 
 @pytest.mark.needs(Feature.FILES_OUT)
+@pytest.mark.parametrize("missing", ["report.txt", "data.csv", "notes.txt"])
+async def test_a_file_that_cannot_go_leaves_a_line_and_everything_else_goes(
+    live: ChannelHarness, tmp_path: Path, missing: str
+) -> None:
+    names = ["report.txt", "data.csv", "notes.txt"]
+    files = tuple(Attachment(kind="document", name=name, path=str(tmp_path / name)) for name in names)
+    for name in names:
+        (tmp_path / name).write_text("" if name == missing else name)
+    message = OutboundMessage(address=live.private, text="Here you are", attachments=files)
+    progress = await live.send(message)
+    shown = live.shown(live.private)
+    assert [content.decode() for part in shown for content in part.files] == [name for name in names if name != missing]
+    words = " | ".join(part.text for part in shown if part.text)
+    assert words.startswith("Here you are")
+    assert f"Not sent: {missing} (the file is empty)" in words
+    await live.channel.send(message, progress)  # all of its parts are out
+    assert live.shown(live.private) == shown
+
+
+@pytest.mark.needs(Feature.FILES_OUT)
+async def test_words_go_out_without_their_only_file(live: ChannelHarness, tmp_path: Path) -> None:
+    gone = Attachment(kind="image", name="plot.png", path=str(tmp_path / "plot.png"))
+    await live.send(OutboundMessage(address=live.private, text="Your **plot**", attachments=(gone,)))
+    words = " | ".join(part.text for part in live.shown(live.private))
+    assert words.startswith("Your plot")
+    assert "Not sent: plot.png (the file is not there any more)" in words
+
+
+@pytest.mark.needs(Feature.FILES_OUT)
+async def test_many_files_that_cannot_go_leave_a_text_that_fits(live: ChannelHarness, tmp_path: Path) -> None:
+    files = tuple(
+        Attachment(kind="document", name=f"{'x' * 90}{number}.txt", path=str(tmp_path / "gone.txt"))
+        for number in range(10)
+    )
+    text = " ".join(["word"] * 5000)[: live.limit - 1].rstrip()
+    await live.send(OutboundMessage(address=live.private, text=text, attachments=files))
+    shown = live.shown(live.private)
+    assert shown[0].text.startswith("word word")
+    assert sum("Not sent" in part.text for part in shown) in {1, 10}
+    assert " ".join(part.text for part in shown).count("word") == text.count("word")
+
+
+@pytest.mark.needs(Feature.FILES_OUT)
 async def test_a_file_that_is_not_there_is_refused_and_nothing_is_shown(live: ChannelHarness, tmp_path: Path) -> None:
     gone = Attachment(kind="document", name="gone.txt", path=str(tmp_path / "gone.txt"))
     with pytest.raises(SendRejected, match=r"gone\.txt"):

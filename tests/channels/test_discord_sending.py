@@ -251,8 +251,24 @@ async def test_a_file_that_cannot_go_is_said_before_anything_is_sent(
     live: DiscordHarness, tmp_path: Path, content: bytes, reason: str
 ) -> None:
     with pytest.raises(SendRejected, match=reason):
-        await live.send(reply(attachments=(_file(tmp_path, "big.bin", content),)))
+        await live.send(reply("", attachments=(_file(tmp_path, "big.bin", content),)))
     assert live.api.sent == []
+
+
+async def test_what_is_too_large_together_goes_without_the_largest(live: DiscordHarness, tmp_path: Path) -> None:
+    """How much a server takes depends on the server."""
+    live.api.faults.add(Fault(route=Route.CREATE_MESSAGE, status=413, code=40005, message="Request entity too large"))
+    files = tuple(_file(tmp_path, f"{size}.bin", b"x" * size) for size in (10, 30, 20))
+    await live.send(reply("here", attachments=files))
+    (call,) = live.api.sent
+    assert call.files == ("10.bin", "20.bin")
+    assert call.text == "here\n\n⚠️ Not sent: 30.bin (it was not accepted here)"
+
+
+async def test_a_file_that_is_too_large_alone_fails_its_message(live: DiscordHarness, tmp_path: Path) -> None:
+    live.api.faults.add(Fault(route=Route.CREATE_MESSAGE, status=413, code=40005, message="Request entity too large"))
+    with pytest.raises(SendRejected, match="too large"):
+        await live.send(reply("", attachments=(_file(tmp_path, "a.bin"),)))
 
 
 async def test_too_many_buttons_are_rejected_and_long_rows_broken(live: DiscordHarness) -> None:

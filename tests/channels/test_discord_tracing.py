@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.clock import US_PER_S
-from bot.messages import OutboundMessage
+from bot.messages import Attachment, OutboundMessage
 from bot.records import OutboxRow
 from channels.discord.positions import id_at
 from tests.channels.harness_discord import DM, IN_CHANNEL, PRIVATE, DiscordHarness, running, served
@@ -42,6 +42,17 @@ async def test_while_the_nonce_is_fresh_the_next_part_can_simply_be_sent(live: D
     await live.channel.send(message, again)
     assert len(live.api.texts(DM)) == 2
     assert live.api.calls(Route.GET_MESSAGES)[1:] == []
+
+
+async def test_a_part_is_recognised_without_the_file_that_could_not_go(live: DiscordHarness, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    files = tuple(Attachment(kind="document", name=name, path=str(tmp_path / name)) for name in ("a.txt", "gone.txt"))
+    message = OutboundMessage(address=PRIVATE, text="here", attachments=files)
+    sent = RecordingProgress(outbox_id=5)
+    await live.channel.send(message, sent)
+    for posted in live.api.own_messages(DM):
+        posted.pop("nonce", None)  # as of a message that is some minutes old
+    assert await live.channel.find_sent(old(sending_row(message, outbox_id=5))) == tuple(sent.sent_ids)
 
 
 async def test_parts_that_are_known_stay_known(live: DiscordHarness) -> None:

@@ -124,11 +124,29 @@ async def test_files_go_out_together_in_the_thread_behind_their_text(harness: Sl
     assert harness.api.world.files[progress.sent_ids[1]].content == b"content of a.txt"
 
 
-async def test_a_file_that_cannot_be_read_stops_the_message_before_anything_is_shown(harness: SlackHarness) -> None:
-    gone = Attachment(kind="document", name="gone.txt", path="/nowhere/gone.txt")
-    with pytest.raises(SendRejected, match=r"gone\.txt"):
-        await harness.send(OutboundMessage(address=PRIVATE, text="here", attachments=(gone,)))
-    assert harness.api.all_calls == []
+async def test_a_file_that_is_refused_leaves_a_line_beside_the_others(harness: SlackHarness, tmp_path: Path) -> None:
+    harness.api.faults.add(refused("files.getUploadURLExternal", "file_type_not_allowed"))
+    message = OutboundMessage(address=PRIVATE, text="here", attachments=files(tmp_path, "a.exe", "b.txt"))
+    progress = await harness.send(message)
+    text, shared = harness.api.messages(DM)
+    assert (text["text"], [item["name"] for item in shared["files"]]) == ("here", ["b.txt"])
+    assert shared["text"] == "⚠️ Not sent: a.exe (it was not accepted here)"
+    assert len(progress.sent_ids) == 2
+
+
+async def test_what_went_without_a_file_is_found_again(harness: SlackHarness, tmp_path: Path) -> None:
+    gone = Attachment(kind="document", name="<gone>.txt", path="/nowhere/gone.txt")
+    some = OutboundMessage(address=PRIVATE, text="", attachments=(*files(tmp_path, "a.txt"), gone))
+    sent = await harness.send(some)
+    assert await harness.channel.find_sent(sending_row(some)) == tuple(sent.sent_ids)
+    assert "&lt;gone&gt;.txt" in harness.api.messages(DM)[0]["text"]
+    none = OutboundMessage(address=PRIVATE, text="here", attachments=(gone,))
+    sent = await harness.send(none)
+    assert await harness.channel.find_sent(sending_row(none)) == tuple(sent.sent_ids)
+    assert [shown.text for shown in harness.shown(PRIVATE)][1:] == [
+        "here",
+        "⚠️ Not sent: <gone>.txt (the file is not there any more)",
+    ]
 
 
 async def test_an_upload_that_fails_is_repeated_without_doubt(harness: SlackHarness, tmp_path: Path) -> None:

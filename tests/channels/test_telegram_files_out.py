@@ -243,13 +243,58 @@ async def test_an_album_whose_fate_is_unknown_is_not_sent_a_third_time(
 # --- limits ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 2])
-async def test_a_file_over_the_limit_is_refused_by_name(harness: TelegramHarness, tmp_path: Path, count: int) -> None:
+async def test_a_file_over_the_limit_is_refused_by_name(harness: TelegramHarness, tmp_path: Path) -> None:
     path = tmp_path / "film.mkv"
     with path.open("wb") as file:
         file.truncate(50 * MEGABYTE + 1)
     film = Attachment(kind="document", name="film.mkv", path=str(path))
-    files = (*saved(tmp_path, "a.pdf")[: count - 1], film)
     with pytest.raises(SendRejected, match=r"film\.mkv has 52 MB, a bot may send up to 52"):
-        await harness.send(OutboundMessage(address=PRIVATE, text="", attachments=files))
+        await harness.send(OutboundMessage(address=PRIVATE, text="", attachments=(film,)))
     assert harness.api.sent == []
+    await harness.send(OutboundMessage(address=PRIVATE, text="", attachments=(*saved(tmp_path, "a.pdf"), film)))
+    assert [(call.method, call.text) for call in harness.api.sent] == [
+        ("sendDocument", ""),
+        ("sendMessage", "⚠️ Not sent: film.mkv (it has 52 MB, at most 52 MB can be sent here)"),
+    ]
+
+
+# --- files that cannot go --------------------------------------------------------------------------------
+
+
+async def test_an_album_without_one_of_its_files_goes_one_by_one(harness: TelegramHarness, tmp_path: Path) -> None:
+    files = saved(tmp_path, "1.jpg", "2.jpg", "3.jpg")
+    Path(files[0].path).unlink()
+    progress = await harness.send(OutboundMessage(address=PRIVATE, text="**Look**", attachments=files))
+    assert [(call.method, call.text) for call in harness.api.sent] == [
+        ("sendMessage", "Look\n\n⚠️ Not sent: 1.jpg (the file is not there any more)"),
+        ("sendPhoto", ""),
+        ("sendPhoto", ""),
+    ]
+    assert harness.shown(PRIVATE)[0].bold == ("Look",)
+    assert len(progress.sent_ids) == 3
+
+
+async def test_a_send_goes_on_behind_the_line_of_a_missing_file(harness: TelegramHarness, tmp_path: Path) -> None:
+    files = saved(tmp_path, "1.jpg", "2.jpg", "3.jpg")
+    Path(files[0].path).unlink()
+    message = OutboundMessage(address=PRIVATE, text="Look", attachments=files)
+    harness.api.faults.add(Fault(method="sendPhoto", status=502, garbage=b"bad gateway"))
+    progress = RecordingProgress()
+    with pytest.raises(ChannelError):
+        await harness.channel.send(message, progress)
+    assert len(progress.sent_ids) == 1
+    Path(files[0].path).write_bytes(b"there again")
+    await harness.channel.send(message, progress)
+    assert [call.method for call in harness.api.sent] == ["sendMessage", "sendPhoto", "sendPhoto"]
+    assert [content for _, content, _ in harness.api.world.files.values()] == [b"2.jpg", b"3.jpg"]
+
+
+async def test_what_the_platform_will_not_have_leaves_a_line_with_the_buttons(
+    harness: TelegramHarness, tmp_path: Path
+) -> None:
+    harness.api.faults.add(Fault(method="sendDocument", status=400, description="Bad Request: file is bad"))
+    button = ((Button(label="A", data="a"),),)
+    message = OutboundMessage(address=PRIVATE, text="Which?", attachments=saved(tmp_path, "1.pdf"), buttons=button)
+    await harness.send(message)
+    (shown,) = harness.shown(PRIVATE)
+    assert (shown.text, shown.buttons) == ("Which?\n\n⚠️ Not sent: 1.pdf (it was not accepted here)", ("A",))

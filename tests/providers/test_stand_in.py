@@ -24,6 +24,10 @@ class HandClock:
     def __init__(self) -> None:
         self.seconds = 1000.0
 
+    def steady_us(self) -> int:
+        """See `Clock.steady_us`."""
+        return self.now_us()
+
     def now_us(self) -> int:
         return int(self.seconds * 1_000_000)
 

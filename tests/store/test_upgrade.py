@@ -10,7 +10,7 @@ import pytest
 
 from bot.clock import US_PER_S
 from bot.messages import Origin, Usage
-from bot.records import Ending, JobKind, RunState, TurnState
+from bot.records import Ending, JobKind, RunState, SendState, TurnState
 from bot.store.database import _statements
 from tests.support.clock import FakeClock
 from tests.support.past import begin_new, converse
@@ -21,15 +21,23 @@ BEFORE = 4
 """Schema version of the release before."""
 
 
-def fill(path: Path, now_us: int) -> None:
-    """Write a file as the release before left it: an archived and a current conversation, a job, a running turn."""
+def begin(path: Path, version: int) -> None:
+    """Make an empty file of an older schema version."""
     conn = sqlite3.connect(path)
     folder = resources.files("bot.store").joinpath("migrations")
     scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    for script in scripts[:BEFORE]:
+    for script in scripts[:version]:
         for statement in _statements(script.read_text()):
             conn.execute(statement)
-    conn.execute(f"PRAGMA user_version = {BEFORE}")
+    conn.execute(f"PRAGMA user_version = {version}")
+    conn.commit()
+    conn.close()
+
+
+def fill(path: Path, now_us: int) -> None:
+    """Write a file as the release before left it: an archived and a current conversation, a job, a running turn."""
+    begin(path, BEFORE)
+    conn = sqlite3.connect(path)
     conn.executemany(
         "INSERT INTO sessions (id, lane, created_us, archived_us) VALUES (?, 'memory:c1', ?, ?)",
         [(1, now_us - 90 * DAY_US, now_us - 80 * DAY_US), (2, now_us - 80 * DAY_US, None)],
@@ -102,3 +110,46 @@ async def test_retention_judges_them_by_their_newest_row(tmp_path: Path, clock: 
     async with opened(tmp_path / "x.db", clock, exclusive=True) as store:
         await store.overview.retire(older_than_us=clock.now_us() - 60 * DAY_US)
         assert [item.session.id for item in (await store.sessions.page(CHAT, limit=9)).entries] == [2]
+
+
+async def test_what_waited_in_it_is_taken_up_in_order(tmp_path: Path, clock: FakeClock) -> None:
+    """Schema version 6 searched for who is next; now it is kept ready, also of what waited before."""
+    path = tmp_path / "x.db"
+    begin(path, 6)
+    conn = sqlite3.connect(path)
+    conn.executemany("INSERT INTO lanes (key, channel, chat_id) VALUES (?, 'memory', ?)", [("memory:c1", "c1")])
+    conn.executemany(
+        "INSERT INTO inbox (lane, channel, account, chat_id, message_id, variant, origin, sender_id, chat_type, text,"
+        " body, received_us, state)"
+        " VALUES ('memory:c1', 'memory', 'bot', 'c1', ?, '', 'user', '111', 'private', ?, '{}', 1, ?)",
+        [("1", "done", "done"), ("2", "/first", "queued"), ("3", "/second", "queued")],
+    )
+    conn.executemany(
+        "INSERT INTO outbox (order_key, rate_key, channel, chat_id, kind, text, body, state, created_us, lease_us,"
+        " not_before_us, first_try_us) VALUES (?, ?, 'memory', ?, 'reply', ?, '{}', ?, 1, ?, ?, ?)",
+        [
+            ("memory:c1", "memory:c1", "c1", "sent", "sent", 0, 0, 1),
+            ("memory:c1", "memory:c1", "c1", "cut short", "sending", clock.now_us(), 0, clock.now_us() - 5),
+            ("memory:c1", "memory:c1", "c1", "behind it", "queued", 0, 0, 0),
+            ("memory:c2", "memory:c2", "c2", "held by its chat", "queued", 0, 0, 0),
+            ("memory:c3", "memory:c3", "c3", "fresh", "queued", 0, 0, 0),
+        ],
+    )
+    conn.execute("INSERT INTO chats (rate_key, not_before_us) VALUES ('memory:c2', ?)", (clock.now_us() + US_PER_S,))
+    conn.commit()
+    conn.close()
+    async with opened(path, clock) as store:
+        rows, next_us = await store.outbox.claim(limit=9, channels=["memory"])
+        assert ([row.message.text for row in rows], next_us) == (["fresh"], clock.now_us() + 1)
+        clock.advance(1)
+        rows, _ = await store.outbox.claim(limit=9, channels=["memory"])
+        assert [(row.message.text, row.state) for row in rows] == [
+            ("cut short", SendState.SENDING),
+            ("held by its chat", SendState.QUEUED),
+        ]
+        assert clock.steady_us() - rows[0].tried_us == US_PER_S + 5
+        await store.outbox.settle(rows[0].id, ["m1"])
+        rows, _ = await store.outbox.claim(limit=9, channels=["memory"])
+        assert [row.message.text for row in rows] == ["behind it"]
+        [turn] = await store.turns.claim(limit=9)
+        assert [item.message.text for item in turn.messages] == ["/first"]

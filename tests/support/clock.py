@@ -20,6 +20,7 @@ class FakeClock:
     def __init__(self, start: str = START) -> None:
         self._now_us = instant(start)
         self._monotonic_s = 1_000.0
+        self._steady_us = self._now_us
 
     def now_us(self) -> int:
         """See `Clock.now_us`."""
@@ -29,9 +30,18 @@ class FakeClock:
         """See `Clock.monotonic_s`."""
         return self._monotonic_s
 
+    def steady_us(self) -> int:
+        """See `Clock.steady_us`."""
+        return self._steady_us
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back, as a correction by NTP does: no time passes."""
+        self._now_us += round(seconds * US_PER_S)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self._now_us += round(seconds * US_PER_S)
+        self._steady_us += round(seconds * US_PER_S)
         self._monotonic_s += seconds
 
     def move_to(self, text: str) -> None:

@@ -156,9 +156,6 @@ class Rig:
         self.scheduler = Scheduler(
             store, self.signal, self.clock, self.composer, catch_up_max_age_h=setup.jobs.catch_up_max_age_h
         )
-        self.delivery = Delivery(
-            self.bus, store.outbox, self.channels, self.clock, dead_letter_after_min=limits.dead_letter_after_min
-        )
         workspace = setup.folder / "workspace"
         (workspace / "shared").mkdir(parents=True, exist_ok=True)
         self.workspace = workspace
@@ -171,6 +168,15 @@ class Rig:
             idle_minutes=setup.sessions.idle_minutes,
             skill_paths=setup.config().skills.paths,
             servers=setup.servers,
+        )
+        self.delivery = Delivery(
+            self.bus,
+            store.outbox,
+            self.channels,
+            self.clock,
+            dead_letter_after_min=limits.dead_letter_after_min,
+            rate_limited_after_min=limits.rate_limited_after_min,
+            spool=self.room.spool,
         )
         self.models = ModelShelf(
             Model(

@@ -212,6 +212,10 @@ class HandClock:
         """See `Clock.monotonic_s`."""
         return self._now_us / 1_000_000
 
+    def steady_us(self) -> int:
+        """See `Clock.steady_us`."""
+        return self._now_us
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self._now_us += int(seconds * 1_000_000)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot.errors import SendRejected
 from bot.messages import Button, OutboundKind
 from bot.security.workspace import WorkspaceView
+from channels.files import read_outbound
 from tests.support.engine import MEMBER, OWNER, Rig, calls, rig, said, tool_texts
 from tests.support.memory_channel import MemoryChannel, SecondChannel
 from tests.support.providers import ScriptedProvider
@@ -89,6 +92,65 @@ async def test_files_of_the_chat_are_attached(engine: Rig) -> None:
     )  # fmt: skip
     assert Path(attachment.path).read_bytes() == b"png"
     assert attachment.root == str(root)
+
+
+@pytest.mark.parametrize("then", ["overwritten", "replaced", "deleted", "made a link"])
+async def test_what_was_accepted_is_what_is_sent(engine: Rig, then: str) -> None:
+    root = await chat_root(engine)
+    plot = root / "plot.png"
+    plot.write_bytes(b"as it was")
+    engine.channel.held["c1"] = asyncio.Event()
+    sending = asyncio.ensure_future(send(engine, content="", media=["plot.png"], progress=True))
+    await engine.until(lambda: len(engine.channel.attempts) == 1)
+    match then:
+        case "overwritten":
+            with plot.open("r+b") as file:  # the same file, in place
+                file.write(b"changed since")
+        case "replaced":
+            plot.unlink()
+            plot.write_bytes(b"another one")
+        case "deleted":
+            plot.unlink()
+        case _:
+            plot.unlink()
+            plot.symlink_to("/etc/passwd")
+    (attachment,) = engine.channel.attempts[0].attachments
+    assert read_outbound(attachment, limit_bytes=100) == b"as it was"
+    assert Path(attachment.path) == plot
+    assert Path(attachment.copy).stat().st_mode & 0o777 == 0o600
+    assert not Path(attachment.copy).is_relative_to(engine.workspace)
+    engine.channel.held.pop("c1").set()
+    await sending
+    async with asyncio.timeout(10):
+        while Path(attachment.copy).exists():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_file_is_kept_for_as_long_as_its_message_may_be_sent_again(engine: Rig) -> None:
+    root = await chat_root(engine)
+    (root / "plot.png").write_bytes(b"as it was")
+    engine.channel.failures.append(SendRejected("no pictures today"))
+    await send(engine, content="look", media=["plot.png"], progress=True)
+    (root / "plot.png").unlink()
+    (letter,) = await engine.store.overview.dead_letters(limit=9)
+    (copy,) = await engine.store.outbox.copied_files()
+    await engine.room.spool.clean(engine.store.outbox.copied_files)
+    assert Path(copy).read_bytes() == b"as it was"
+    await engine.store.overview.resend([letter.id])
+    engine.ring()
+    await engine.reads("final", "look")
+    async with asyncio.timeout(10):
+        while Path(copy).exists():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_call_with_a_file_that_cannot_go_leaves_no_copies(engine: Rig) -> None:
+    root = await chat_root(engine)
+    (root / "plot.png").write_bytes(b"png")
+    (root / "empty.txt").touch()
+    assert "queued" not in await send(engine, media=["plot.png", "missing.txt"], progress=True)
+    assert "empty.txt is empty" in await send(engine, media=["plot.png", "empty.txt"], progress=True)
+    assert list((engine.setup.folder / "outgoing").iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "link"])
