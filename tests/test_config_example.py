@@ -103,7 +103,7 @@ def test_the_example_shows_every_key_of_every_core_section_with_its_default() ->
 
 
 def test_the_example_is_valid_with_every_key_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "FALLBACK_KEY", "TICKETS_KEY"):
+    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "FALLBACK_KEY", "TICKETS_KEY", "WIKI_CLIENT_SECRET"):
         monkeypatch.setenv(name, "k")
     for variable, token in PLATFORM_TOKENS.items():
         monkeypatch.setenv(variable, token)

@@ -27,8 +27,10 @@ def test_servers_are_known_by_name_with_the_defaults_of_the_contract(tmp_path: P
 
 def test_secrets_of_servers_are_known_for_redaction(tmp_path: Path) -> None:
     process = '[mcp.a]\ncommand = "x"\nenv = {KEY = "s3cret-a"}\n'
-    config = load(tmp_path, process + '[mcp.b]\nurl = "https://b.example"\nheaders = {X-Key = "s3cret-b"}\n')
-    assert {"s3cret-a", "s3cret-b"} <= config.secrets()
+    address = '[mcp.b]\nurl = "https://b.example"\nheaders = {X-Key = "s3cret-b"}\n'
+    login = 'auth = "oauth"\noauth_client_id = "c"\noauth_client_secret = "s3cret-c"\n'
+    config = load(tmp_path, process + address + login)
+    assert {"s3cret-a", "s3cret-b", "s3cret-c"} <= config.secrets()
     assert "s3cret" not in repr(config.mcp)
 
 
@@ -44,6 +46,13 @@ def test_secrets_of_servers_are_known_for_redaction(tmp_path: Path) -> None:
         ('[mcp.a]\ncommand = "x"\nenabled_tool = ["y"]\n', "did you mean 'enabled_tools'"),
         ('[mcp.a]\nurl = "https://a.example"\ntransport = "websocket"\n', "mcp.a.transport"),
         ('[mcp.a]\nurl = "https://a.example"\nauth = "oauth"\nheaders = {authorization = "x"}\n', "exclude each other"),
+        ('[mcp.a]\nurl = "https://a.example"\noauth_client_id = "x"\n', 'oauth_client_id belongs to auth = "oauth"'),
+        ('[mcp.a]\ncommand = "x"\noauth_issuer = "https://b.example"\n', "oauth_issuer belongs to a server with url"),
+        (
+            '[mcp.a]\nurl = "https://a.example"\nauth = "oauth"\noauth_client_secret = "x"\n',
+            "oauth_client_secret belongs to an oauth_client_id",
+        ),
+        ('[mcp.a]\nurl = "https://a.example"\nauth = "oauth"\noauth_issuer = "b.example"\n', "http://"),
         ('[mcp.a]\ncommand = "x"\nenv = {"A=B" = "c"}\n', "environment variable"),
         ("mcp = 3\n", "must be a table of sections such as [mcp.NAME]"),
     ],

@@ -19,15 +19,18 @@ SERVER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
 _OF_PROCESSES = ("args", "env", "cwd")
-_OF_ADDRESSES = ("headers", "auth", "allow_private", "transport")
+_OF_OAUTH = ("oauth_client_id", "oauth_client_secret", "oauth_issuer")
+_OF_ADDRESSES = ("headers", "auth", *_OF_OAUTH, "allow_private", "transport")
 
 
 class McpSection(Section):
     """`[mcp.NAME]`: one server, started as `command` or reached at `url`.
 
     `enabled_tools` are the server's own names of its tools (None: all; an empty list: none). `allow_private` lets
-    `url` lead to loopback and private networks. `sampling` lets the server ask the model, at the bot's expense.
-    `answer_timeout_s` is how long a question of the server waits for a person.
+    `url` lead to loopback and private networks. `oauth_client_id` is for servers where no program registers itself: it
+    is what their operator gave out, or the address of a client metadata document. `oauth_issuer` is the only
+    authorization server that gets it; without one the server says which. `sampling` lets the server ask the model, at
+    the bot's expense. `answer_timeout_s` is how long a question of the server waits for a person.
     """
 
     enabled: bool = True
@@ -39,6 +42,9 @@ class McpSection(Section):
     transport: Literal["http", "sse"] = "http"
     headers: dict[str, SecretText] = Field(default_factory=dict)
     auth: Literal["none", "oauth"] = "none"
+    oauth_client_id: str | None = None
+    oauth_client_secret: SecretText | None = None
+    oauth_issuer: str | None = None
     enabled_tools: list[str] | None = None
     timeout_s: Seconds = 60.0
     start_timeout_s: Seconds = 30.0
@@ -47,7 +53,7 @@ class McpSection(Section):
     sampling: bool = False
     answer_timeout_s: Seconds = 900.0
 
-    @field_validator("url")
+    @field_validator("url", "oauth_issuer")
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
         return value if value is None else check_http_url(value)
@@ -81,4 +87,9 @@ class McpSection(Section):
                 raise ValueError(f"{key} belongs to a server with {other}")
         if self.auth == "oauth" and any(name.lower() == "authorization" for name in self.headers):
             raise ValueError('an Authorization header and auth = "oauth" exclude each other')
+        for key in _OF_OAUTH:
+            if key in self.model_fields_set and self.auth != "oauth":
+                raise ValueError(f'{key} belongs to auth = "oauth"')
+        if self.oauth_client_secret is not None and self.oauth_client_id is None:
+            raise ValueError("oauth_client_secret belongs to an oauth_client_id")
         return self

@@ -1,17 +1,20 @@
 """Tries a server out: `python -m bot.toolkit.mcp_probe URL`, or `--stdio COMMAND ARG...`.
 
 Connects as the service does, lists everything, calls each tool once with the smallest arguments that its schema
-allows, reads each resource, gets each prompt, and prints one line for each. **Tools are really called.** Exits 0 when
-every request was answered, also with an error of the tool's own, else 1.
+allows, reads each resource, gets each prompt, and prints one line for each. **Tools are really called.** Where the
+server wants a login, it logs in without a person (see `mcp_probe_login`). Exits 0 when every request was answered,
+also with an error, else 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +24,11 @@ from bot.config import McpSection
 from bot.security.untrusted import on_one_line
 from bot.toolkit.mcp.asks import ElicitAction, ElicitAsk, ElicitMode, ElicitReply
 from bot.toolkit.mcp.connection import ServerConnection
+from bot.toolkit.mcp.login import LoginFailed
 from bot.toolkit.mcp.manager import McpManager
 from bot.toolkit.mcp.offers import Json
 from bot.toolkit.mcp.server_calls import McpCallError
+from bot.toolkit.mcp_probe_login import ProbeIdentity, ProbeLogins, ToolCall, identity_of
 
 _SERVER = "probe"
 _MOST = 200  # tools, resources or prompts that are tried
@@ -33,58 +38,96 @@ _DEPTH = 8
 _Maker = Callable[[Any, Any, int], Any]
 
 
-async def probe(section: McpSection) -> bool:
+async def probe(section: McpSection, identity: ProbeIdentity) -> bool:
     """Try everything once and print what came of it; return whether all of it was answered."""
     with tempfile.TemporaryDirectory(prefix="dutiful-probe-") as folder:
         place = Path(folder)
+        logins = ProbeLogins(place, identity)
         manager = McpManager(
-            {_SERVER: section}, workspace=place, data_dir=place, elicit=_accept_defaults, sample=None, oauth_of=None
+            {_SERVER: section}, workspace=place, data_dir=place, elicit=_accept_defaults, sample=None, oauth_of=logins
         )
         await manager.start()
         try:
             connection = manager.connection(_SERVER)
             assert connection is not None
-            return await _try_all(manager, connection)
+            return await _Trial(manager, connection, logins, identity.tool_calls).try_all()
         finally:
             await manager.close()
 
 
-async def _try_all(manager: McpManager, connection: ServerConnection) -> bool:
-    try:
-        await connection.connected()
-    except McpCallError as error:
-        _say("connect", "FAILED", str(error))
-        return False
-    offer = manager.offer(_SERVER)
-    assert offer is not None
-    _say("connect", "ok", f"{offer.server_name} {offer.server_version}, protocol {offer.protocol_version}")
-    well = True
-    for fault in offer.faults:
-        _say("list", "fault", fault)
-    for tool in offer.tools[:_MOST]:
-        arguments = smallest(tool.get("inputSchema", {}))
-        call = _call_tool(connection, str(tool["name"]), arguments if isinstance(arguments, dict) else {})
-        well &= await _tried(f"tool {tool['name']}", call)
-    for resource in offer.resources[:_MOST]:
-        well &= await _tried(f"resource {resource['uri']}", connection.read_resource(str(resource["uri"])))
-    for prompt in offer.prompts[:_MOST]:
-        needed = {str(item["name"]): "x" for item in prompt.get("arguments") or () if item.get("required")}
-        well &= await _tried(f"prompt {prompt['name']}", connection.get_prompt(str(prompt["name"]), needed))
-    return well
+class _Trial:
+    """One run at one server."""
 
+    def __init__(
+        self, manager: McpManager, connection: ServerConnection, logins: ProbeLogins, calls: Sequence[ToolCall]
+    ) -> None:
+        self._calls = calls
+        self._manager = manager
+        self._connection = connection
+        self._logins = logins
 
-def _call_tool(connection: ServerConnection, tool: str, arguments: Json) -> Awaitable[Json]:
-    return connection.call_tool(tool, arguments, may_repeat=False, on_progress=lambda *_: None)
+    async def try_all(self) -> bool:
+        """See `probe`."""
+        connection = self._connection
+        if not await self._tried("connect", self._connect):
+            return False
+        offer = self._manager.offer(_SERVER)
+        assert offer is not None
+        well = True
+        for fault in offer.faults:
+            _say("list", "fault", fault)
+        for tool in offer.tools[:_MOST]:
+            name = str(tool["name"])
+            for arguments in self._arguments(name, tool.get("inputSchema", {})):
+                well &= await self._tried(f"tool {name}", partial(self._call_tool, name, arguments))
+        for resource in offer.resources[:_MOST]:
+            uri = str(resource["uri"])
+            well &= await self._tried(f"resource {uri}", partial(connection.read_resource, uri))
+        for prompt in offer.prompts[:_MOST]:
+            needed = {str(item["name"]): "x" for item in prompt.get("arguments") or () if item.get("required")}
+            name = str(prompt["name"])
+            well &= await self._tried(f"prompt {name}", partial(connection.get_prompt, name, needed))
+        return well
 
+    def _arguments(self, tool: str, schema: Any) -> list[Json]:
+        """Return the arguments of each call of a tool."""
+        wanted: list[Json] = [call.arguments for call in self._calls if call.name == tool]
+        least = smallest(schema)
+        return wanted or [least if isinstance(least, dict) else {}]
 
-async def _tried(what: str, request: Awaitable[Json]) -> bool:
-    try:
-        answer = await request
-    except McpCallError as error:
-        _say(what, "FAILED", str(error))
-        return False
-    _say(what, "error" if answer.get("isError") else "ok", str(answer))
-    return True
+    async def _connect(self) -> Json:
+        await self._connection.connected()
+        offer = self._manager.offer(_SERVER)
+        assert offer is not None
+        return {"server": f"{offer.server_name} {offer.server_version}", "protocol": offer.protocol_version}
+
+    async def _call_tool(self, tool: str, arguments: Json) -> Json:
+        return await self._connection.call_tool(tool, arguments, may_repeat=False, on_progress=lambda *_: None)
+
+    async def _tried(self, what: str, request: Callable[[], Awaitable[Json]]) -> bool:
+        """Make a request, again after each login that it needed, and print what came of it."""
+        while True:
+            try:
+                answer = await request()
+                break
+            except McpCallError as error:
+                if error.wants_login and await self._logged_in():
+                    continue
+                _say(what, "error" if error.is_answer else "FAILED", str(error))
+                return error.is_answer
+        _say(what, "error" if answer.get("isError") else "ok", str(answer))
+        return True
+
+    async def _logged_in(self) -> bool:
+        try:
+            tried = await self._logins.log_in(_SERVER, self._connection.section)
+        except LoginFailed as error:
+            _say("login", "FAILED", str(error))
+            return False
+        if tried:
+            _say("login", "ok", "")
+            self._connection.poke()
+        return tried
 
 
 def _say(what: str, outcome: str, words: str) -> None:
@@ -178,7 +221,7 @@ def _resolved(reference: str, root: Any) -> Any:
     return found
 
 
-def _read_arguments(words: Sequence[str]) -> McpSection:
+def _read_arguments(words: Sequence[str], identity: ProbeIdentity) -> McpSection:
     parser = argparse.ArgumentParser(prog="python -m bot.toolkit.mcp_probe", description="Try an MCP server out.")
     parser.add_argument("url", nargs="?", help="where it is reached; private addresses are allowed")
     parser.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent with each request")
@@ -196,6 +239,13 @@ def _read_arguments(words: Sequence[str]) -> McpSection:
             return McpSection(command=given.stdio[0], args=given.stdio[1:], **limits)
         headers = {name.strip(): value.strip() for name, _, value in (item.partition(":") for item in given.header)}
         values = {"url": given.url, "headers": headers, "transport": given.transport, "allow_private": True, **limits}
+        if not any(name.lower() == "authorization" for name in headers):
+            known = {
+                "oauth_client_id": identity.client_id,
+                "oauth_client_secret": identity.client_secret,
+                "oauth_issuer": identity.issuer,
+            }
+            values |= {"auth": "oauth", **{name: value for name, value in known.items() if value is not None}}
         return McpSection.model_validate(values)
     except ValidationError as error:
         parser.error("; ".join(str(problem["msg"]) for problem in error.errors(include_input=False)))
@@ -203,8 +253,13 @@ def _read_arguments(words: Sequence[str]) -> McpSection:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    section = _read_arguments(sys.argv[1:] if words is None else words)
-    return 0 if asyncio.run(probe(section)) else 1
+    try:
+        identity = identity_of(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    section = _read_arguments(sys.argv[1:] if words is None else words, identity)
+    return 0 if asyncio.run(probe(section, identity)) else 1
 
 
 if __name__ == "__main__":

@@ -156,9 +156,8 @@ class Engine:
             data = {"supported": self.script.versions, "requested": meta[META_VERSION]}
             raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
         peer.client_capabilities, peer.log_level = meta[META_CAPABILITIES], meta.get(META_LOG_LEVEL)
-        result: Json = {"resultType": "complete"} | await self._handler(self._modern_handlers(), method)(
-            params, peer, identity
-        )
+        kind = {} if self.script.plain_results else {"resultType": "complete"}
+        result: Json = kind | await self._handler(self._modern_handlers(), method)(params, peer, identity)
         if method in {"server/discover", "resources/read"} or method.endswith("/list"):
             result |= {"ttlMs": 0, "cacheScope": "private"}
         return result | {"_meta": {META_SERVER: self._info(), **result.get("_meta", {})}}

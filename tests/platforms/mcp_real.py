@@ -38,12 +38,12 @@ class Stdio:
 
 def everything_stdio() -> Stdio:
     """Return the server that shows every feature of MCP 2025, over stdio."""
-    return _node(EVERYTHING, "stdio")
+    return program(EVERYTHING, "stdio")
 
 
 def filesystem_stdio(*roots: Path) -> Stdio:
     """Return the server of files below `roots` (without any it asks its client for roots)."""
-    return _node(FILESYSTEM, *map(str, roots))
+    return program(FILESYSTEM, *map(str, roots))
 
 
 def time_stdio() -> Stdio:
@@ -79,7 +79,7 @@ class EverythingHttp:
         Raises:
             RuntimeError: it ended instead.
         """
-        server = _node(EVERYTHING, self.mode)
+        server = program(EVERYTHING, self.mode)
         preload = str(PACKAGES / "loopback_only.mjs")
         self._process = await asyncio.create_subprocess_exec(
             server.command,
@@ -130,8 +130,8 @@ class EverythingHttp:
         await self.stop()
 
 
-def _node(package: str, *args: str) -> Stdio:
-    """Return how to run a package; its own package.json says which file is the program."""
+def program(package: str, *args: str) -> Stdio:
+    """Return how to run an npm package; its own package.json says which file is the program."""
     node = shutil.which("node")
     folder = PACKAGES / "node_modules" / package
     if node is None:

@@ -172,6 +172,7 @@ class Script:
     pings: bool = False  # 2025-11-25: pings the client once it is initialized
     faults: list[Fault] = field(default_factory=list)
     process: ProcessFaults = field(default_factory=ProcessFaults)
+    plain_results: bool = False  # 2026-07-28: results do not say that they are complete
     # HTTP only
     answers_as: str = "sse"  # how calls are answered: as a stream, or as "json"
     sessionless: bool = False  # 2025-11-25 without session identifiers

@@ -116,6 +116,8 @@ class McpServer(LoopbackServer):
         if self.oauth is not None and (answer := await self.oauth.handle(request, self.origin)) is not None:
             self.bell.ring()
             return answer
+        if self.oauth is not None and self.oauth.refuses_initialize and b'"initialize"' in await request.read():
+            return refuse(400, -32020, "Missing MCP-Protocol-Version header", None)
         if (refusal := self._refusal(request)) is not None:
             return refusal
         match request.method, request.path:
@@ -161,6 +163,8 @@ class McpServer(LoopbackServer):
         message = await self._read(request)
         if not isinstance(message, dict):
             return message
+        if self.oauth is not None and (lack := self.oauth.lack(request, message)) is not None:
+            return lack
         fault = self.engine.admit(message, headers=dict(request.headers))
         exchange = Exchange(request, as_json=self.script.answers_as == "json")
         if fault is not None and fault.kind in OF_THE_POST:

@@ -8,23 +8,19 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from bot.config import McpSection
 from bot.toolkit.mcp.login import LoginFailed
-from bot.toolkit.mcp.logins import LateLogins
-from bot.toolkit.mcp.manager import McpManager
 from bot.toolkit.mcp.oauth import LoginFile
 from bot.toolkit.mcp.server_calls import McpCallError, ServerState
 from tests.platforms import mcp_scripts
 from tests.platforms.mcp_oauth import McpOAuth
 from tests.platforms.mcp_server import McpServer
 from tests.support.mcp_login import Person, agrees, browse, browse_elsewhere, section_of
-
-SOON_S = 20.0
+from tests.support.mcp_service import LoggedInBot as Bot
 
 
 @pytest.fixture
@@ -36,33 +32,6 @@ def oauth() -> McpOAuth:
 async def server(oauth: McpOAuth) -> AsyncIterator[McpServer]:
     async with McpServer(mcp_scripts.workshop(), oauth=oauth) as made:
         yield made
-
-
-class Bot:
-    """A process's servers: only "desk"."""
-
-    def __init__(self, folder: Path, section: McpSection) -> None:
-        self.manager = McpManager({"desk": section}, workspace=folder, data_dir=folder, oauth_of=LateLogins(folder))
-
-    async def __aenter__(self) -> Self:
-        await self.manager.start()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.manager.close()
-
-    async def echo(self, text: str) -> str:
-        connection = self.manager.connection("desk")
-        assert connection is not None
-        answer = await connection.call_tool("echo", {"text": text}, may_repeat=False)
-        return str(answer["content"][0]["text"])
-
-    async def comes_to(self, state: ServerState) -> str:
-        """Wait until the server stands so; returns the problem."""
-        async with asyncio.timeout(SOON_S):
-            while self.manager.statuses()[0].state is not state:
-                await asyncio.sleep(0.01)
-        return self.manager.statuses()[0].problem
 
 
 def refreshes(oauth: McpOAuth) -> int:

@@ -214,7 +214,7 @@ class McpSession:
             try:
                 page = await self._answer(ask(cursor=cursor))
             except CallFailed as error:
-                if error.is_over or error.fate is Fate.UNKNOWN:
+                if error.is_over or error.fate is Fate.UNKNOWN or error.wants_login:
                     raise
                 listing.cut(str(error))
                 return
@@ -349,10 +349,16 @@ class McpSession:
         words = on_one_line(error.message)[:_WORDS_CHARS]
         if mark.status:
             is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE
-            return CallFailed(f"HTTP {mark.status}: {words}", Fate.UNKNOWN if is_open else Fate.REFUSED)
+            if mark.lacks is not None:
+                words = f"the login lacks a permission ({mark.lacks or 'the server does not say which'})"
+            return CallFailed(
+                f"HTTP {mark.status}: {words}",
+                Fate.UNKNOWN if is_open else Fate.REFUSED,
+                wants_login=mark.status == HTTPStatus.UNAUTHORIZED or mark.lacks is not None,
+            )
         if error.code == types.PARSE_ERROR or (self._is_http and error.message.startswith(_NO_ANSWER)):
             return CallFailed(f"its answer is not of the protocol ({words})", Fate.UNKNOWN)
-        return CallFailed(f"{words} (error {error.code})", Fate.REFUSED)
+        return CallFailed(f"{words} (error {error.code})", Fate.REFUSED, is_answer=True)
 
 
 def _left_out(kind: Kind, raw: list[Any], page: Any) -> dict[str, str]:
@@ -378,6 +384,8 @@ def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> Dutif
     if isinstance(root, OAuthFlowError):  # says more than the status that led to it
         return SessionFailed(_in_words(root), wants_login=True)
     status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
+    if mark.is_unauthorized:  # what was tried after that, in the older protocol, may have failed for another reason
+        status = HTTPStatus.UNAUTHORIZED
     if status:
         return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
     return SessionFailed(signals.why or _in_words(root))

@@ -53,7 +53,9 @@ class ServerConnection:
     def __init__(self, spec: SessionSpec, *, on_offer: OfferListener) -> None:
         self._spec = spec
         self._on_offer = on_offer
-        known = (*spec.section.env.values(), *spec.section.headers.values())
+        known = [*spec.section.env.values(), *spec.section.headers.values()]
+        if spec.section.oauth_client_secret is not None:
+            known.append(spec.section.oauth_client_secret)
         self._redact = Redactor([secret.get_secret_value() for secret in known])  # servers say what they were given
         self._state = ServerState.STARTING
         self._problem = ""
@@ -112,7 +114,9 @@ class ServerConnection:
         self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
 
     def poke(self) -> None:
-        """Cut the wait before the next attempt short."""
+        """Cut the wait before the next attempt short; who waits for a login may hope again."""
+        if self._state is ServerState.LOGIN:
+            self._set(ServerState.STARTING)
         self._hurry.set()
 
     async def close(self, grace_s: float = CLOSE_S) -> None:
@@ -168,6 +172,7 @@ class ServerConnection:
             state = ServerState.LOGIN if error.wants_login and self.section.auth == "oauth" else state
         except CallFailed as error:
             problem = f"its lists cannot be read: {error}"
+            state = ServerState.LOGIN if error.wants_login and self.section.auth == "oauth" else state
         except Exception as error:  # noqa: BLE001 - the boundary of one server: nothing of it may reach the others
             problem = f"{type(error).__name__}: {error}"
         finally:
@@ -331,9 +336,8 @@ class ServerConnection:
             if self._closing.is_set() or self._owner is None or self._owner.done():
                 raise McpCallError(f"The MCP server {self.name} is switched off.")
             if self._state is ServerState.LOGIN:
-                raise McpCallError(
-                    f"The MCP server {self.name} needs somebody to log in: `dutiful mcp login {self.name}`."
-                )
+                text = f"The MCP server {self.name} needs somebody to log in: `dutiful mcp login {self.name}`."
+                raise McpCallError(text, wants_login=True)
             now = monotonic()
             has_failed = self._attempts > seen and self._state is ServerState.OFFLINE and session is None
             if now >= until or (has_failed and now >= patient_until):
@@ -353,8 +357,11 @@ class ServerConnection:
 
     def _error(self, what: str, failure: CallFailed, *, may_repeat: bool) -> McpCallError:
         whose, why = f"The MCP server {self.name}", self._redact(str(failure))
+        if failure.wants_login and self.section.auth == "oauth":
+            help_ = f"Somebody has to log in: `dutiful mcp login {self.name}`."
+            return McpCallError(f"{whose} refused the call of its {what}: {why}. {help_}", wants_login=True)
         if failure.fate is Fate.REFUSED:
-            return McpCallError(f"{whose} refused the call of its {what}: {why}.")
+            return McpCallError(f"{whose} refused the call of its {what}: {why}.", is_answer=failure.is_answer)
         if failure.fate is Fate.UNSENT:
             return McpCallError(f"{whose} was not reached with the call of its {what}: {why}.")
         text = f"{whose} did not answer the call of its {what}: {why}."

@@ -1,8 +1,8 @@
 """Logging in at a server by OAuth: authorization code with PKCE, by a person with a browser anywhere.
 
-The SDK's provider does the protocol. Here is what it leaves open: the person gets the address to open, and the
-redirect comes to a port of this machine's loopback, or, where the browser runs elsewhere, as a pasted address. Each
-login registers anew, since the port is another one each time.
+The SDK's provider does the protocol, with what `authorization` adds. Here is what it leaves open: the person gets the
+address to open, and the redirect comes to a port of this machine's loopback, or, where the browser runs elsewhere, as
+a pasted address. Each login registers anew, since the port is another one each time.
 
 A part of the SDK, and imported only for `dutiful mcp login`.
 """
@@ -12,19 +12,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
+from mcp.client.auth import OAuthFlowError
+from mcp.client.auth.utils import union_scopes
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 from bot.config import McpSection
 from bot.errors import DutifulError
 from bot.messages import new_id
+from bot.toolkit.mcp.authorization import Authorization
 from bot.toolkit.mcp.client import open_session
 from bot.toolkit.mcp.oauth import Login, LoginFile, end_of
 from bot.toolkit.mcp.offers import Offer
@@ -43,6 +44,9 @@ Say = Callable[[str], None]
 Pasted = Callable[[], AsyncIterator[str]]
 """Yields the lines that the person pastes; may end early, when nobody can."""
 
+Show = Callable[[str], Awaitable[None]]
+"""Opens an address in a browser, in place of the person. Raises OAuthFlowError."""
+
 
 class LoginFailed(DutifulError):
     """No login came about; says why in one sentence."""
@@ -56,7 +60,8 @@ class _Answers:
         self._result: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
     def expect(self, address: str) -> None:
-        """Wait for the answer to this authorization request."""
+        """Wait for the answer to this authorization request, the first or one more: a server may want more at once."""
+        self._result = asyncio.get_running_loop().create_future()
         self._state = _query(address).get("state", "")
 
     def take(self, query: Mapping[str, str]) -> bool:
@@ -82,7 +87,7 @@ class _NewLogin:
     def __init__(self, file: LoginFile, url: str) -> None:
         self._file = file
         self._url = url
-        self.provider: OAuthClientProvider | None = None
+        self.provider: Authorization | None = None
         self.is_done = False
         self._client: OAuthClientInformationFull | None = None
         self._id = new_id("login-", 12)
@@ -119,6 +124,7 @@ class _NewLogin:
             if context.should_include_resource_param(context.protocol_version)
             else "",
             ends_at=end_of(tokens, time.time()),
+            grant=self.provider.grant,
         )
         await asyncio.to_thread(self._file.save, login)
         self.is_done = True
@@ -134,20 +140,30 @@ async def log_in(
     pasted: Pasted,
     resolver: Resolver | None = None,
     person_limit_s: float = PERSON_LIMIT_S,
+    show: Show | None = None,
+    authorization: Callable[..., Authorization] = Authorization,
 ) -> Offer:
     """Log in at a server and return what it offers; the login is in the data directory then.
+
+    Permissions that the server missed in the login before are asked for along with those it names now. `show` opens the
+    address in place of the person, `authorization` makes the provider.
 
     Raises:
         LoginFailed: refused, given up, out of time, or the server cannot be reached.
     """
     if section.auth != "oauth" or section.url is None:
         raise LoginFailed(f'[mcp.{server}] has no auth = "oauth"; there is nothing to log in to')
-    storage = _NewLogin(LoginFile(data_dir, server), section.url)
+    file = LoginFile(data_dir, server)
+    storage = _NewLogin(file, section.url)
+    before = await asyncio.to_thread(file.load)
     answers = _Answers()
     async with _listening(answers) as redirect_uri:
 
-        async def show(address: str) -> None:
+        async def open_page(address: str) -> None:
             answers.expect(address)
+            if show is not None:
+                await show(address)
+                return
             say(f"Open this address in a browser and agree:\n\n{address}\n")
             say(
                 "Waiting. If the browser runs on another machine, it cannot show its last page: paste its address here."
@@ -156,18 +172,13 @@ async def log_in(
         async def come_back() -> AuthorizationCodeResult:
             return await _first_answer(answers, pasted, say, person_limit_s)
 
-        provider = storage.provider = OAuthClientProvider(
-            section.url,
-            OAuthClientMetadata(
-                client_name="Dutiful",
-                redirect_uris=[AnyUrl(redirect_uri)],
-                grant_types=["authorization_code", "refresh_token"],
-                response_types=["code"],
-                token_endpoint_auth_method="none",  # noqa: S106 - no secret: this machine could not keep one
-            ),
+        provider = storage.provider = authorization(
+            section,
             storage,
-            show,
-            come_back,
+            redirect_uri=redirect_uri,
+            scopes=_missed(before, section.url),
+            show=open_page,
+            come_back=come_back,
         )
         spec = SessionSpec(
             name=server,
@@ -180,6 +191,13 @@ async def log_in(
     if not storage.is_done:
         raise LoginFailed(f"the server {server} asked for no login; nothing was kept")
     return offer
+
+
+def _missed(before: Login | None, url: str) -> str:
+    """Return the scopes of the login before and those that the server missed in it; "" when it missed none."""
+    if before is None or before.url != url or not before.lacks:
+        return ""
+    return union_scopes(before.tokens.scope, before.lacks) or ""
 
 
 async def _connected(spec: SessionSpec, limit_s: float) -> Offer:

@@ -74,6 +74,9 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
                 mark.is_unsent = True
             self._signals.end(f"{request.url.host} cannot be reached: {error}")
             raise
+        if mark is not None:
+            is_refusal = response.status_code == HTTPStatus.UNAUTHORIZED
+            mark.is_unauthorized = is_refusal or (mark.is_unauthorized and response.is_error)
         if response.is_error:
             self._note_refusal(request, response.status_code, mark)
         return response

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ import httpx2
 import orjson
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, union_scopes
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
@@ -41,6 +43,14 @@ _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStat
 _log = get_logger(__name__)
 
 Json = dict[str, Any]
+
+
+class Grant(StrEnum):
+    """How an access token is obtained (RFC 6749, sections 4.1, 4.4 and 6)."""
+
+    CODE = "authorization_code"  # by a person
+    CLIENT = "client_credentials"  # by the program itself
+    REFRESH = "refresh_token"
 
 
 class LoginNeeded(OAuthFlowError):
@@ -61,6 +71,8 @@ class Login:
     token_endpoint: str
     resource: str  # the resource parameter of token requests (RFC 8707); "" where the server knows none
     ends_at: float | None  # seconds since the epoch; None where the server does not say
+    grant: str = Grant.CODE
+    lacks: str = ""  # the scopes that the server missed in it: the next login asks for them, too
 
     def __repr__(self) -> str:
         return f"Login(url={self.url!r})"  # never a token
@@ -68,6 +80,10 @@ class Login:
     def is_over(self, now: float) -> bool:
         """Whether the access token is out of date, or will be in a moment."""
         return self.ends_at is not None and now > self.ends_at - EARLY_S
+
+    def is_renewable(self) -> bool:
+        """Whether new tokens can be had without a person."""
+        return self.grant == Grant.CLIENT or bool(self.tokens.refresh_token)
 
     def refreshed(self, tokens: OAuthToken, now: float) -> Login:
         """Return the login with new tokens; what an answer leaves out stays (RFC 6749, section 6)."""
@@ -180,10 +196,11 @@ class StoredLogin(httpx2.Auth):
         """See `httpx2.Auth`. Raises `LoginNeeded`."""
         await asyncio.to_thread(self._look)
         used = self._current()
-        if not used.is_over(time.time()) or not used.tokens.refresh_token:
+        if not used.is_over(time.time()) or not used.is_renewable():
             self._put(request, used)
             response = yield request
-            if response.status_code != HTTPStatus.UNAUTHORIZED or not used.tokens.refresh_token:
+            if response.status_code != HTTPStatus.UNAUTHORIZED or not used.is_renewable():
+                await self._note_lack(used, response)
                 return
         async with self._refreshing, self._file.exclusive():
             await asyncio.to_thread(self._look)
@@ -193,7 +210,24 @@ class StoredLogin(httpx2.Auth):
                 await answer.aread()
                 login = await self._refreshed(login, answer)
         self._put(request, login)
-        yield request
+        response = yield request
+        await self._note_lack(login, response)
+
+    async def _note_lack(self, used: Login, response: httpx2.Response) -> None:
+        """Remember what a server misses in the login, so that the next one asks for it (RFC 6750, section 3.1)."""
+        if response.status_code != HTTPStatus.FORBIDDEN:
+            return
+        if extract_field_from_www_auth(response, "error") != "insufficient_scope":
+            return
+        scope = extract_scope_from_www_auth(response) or ""
+        if (mark := current_mark.get()) is not None:
+            mark.lacks = scope
+        async with self._refreshing, self._file.exclusive():
+            await asyncio.to_thread(self._look)  # it may have been refreshed since
+            login = self._login
+            lacks = union_scopes(login.lacks, scope) if login is not None else None
+            if login is not None and login.id == used.id and lacks and lacks != login.lacks:
+                await asyncio.shield(asyncio.to_thread(self._keep, replace(login, lacks=lacks)))
 
     def _current(self) -> Login:
         if self._login is None:
@@ -205,12 +239,11 @@ class StoredLogin(httpx2.Auth):
         request.headers["Authorization"] = f"Bearer {login.tokens.access_token}"
 
     def _refresh_request(self, login: Login) -> httpx2.Request:
-        data = {
-            "grant_type": "refresh_token",
-            "refresh_token": login.tokens.refresh_token or "",
-            "client_id": login.client.client_id,
-            **({"resource": login.resource} if login.resource else {}),
-        }
+        data = {"client_id": login.client.client_id, **({"resource": login.resource} if login.resource else {})}
+        if login.tokens.refresh_token:
+            data |= {"grant_type": Grant.REFRESH, "refresh_token": login.tokens.refresh_token}
+        else:
+            data |= {"grant_type": Grant.CLIENT, **({"scope": login.tokens.scope} if login.tokens.scope else {})}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept-Encoding": "identity"}
         context = OAuthContext(
             server_url=login.url,

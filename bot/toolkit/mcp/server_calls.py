@@ -41,12 +41,17 @@ class ServerStatus:
 class McpCallError(DutifulError):
     """A call that brought no answer. The text is for the model: what happened, and what it means.
 
-    `outcome_unknown`: the server may have carried it out; it must not be repeated blindly.
+    `outcome_unknown`: the server may have carried it out; it must not be repeated blindly. `wants_login`: a person
+    has to log in, or to agree to more, before it can be made. `is_answer`: the server answered by an error.
     """
 
-    def __init__(self, text: str, *, outcome_unknown: bool = False) -> None:
+    def __init__(
+        self, text: str, *, outcome_unknown: bool = False, wants_login: bool = False, is_answer: bool = False
+    ) -> None:
         super().__init__(text)
         self.outcome_unknown = outcome_unknown
+        self.wants_login = wants_login
+        self.is_answer = is_answer
 
 
 class ServerCalls(Protocol):

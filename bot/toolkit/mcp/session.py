@@ -28,12 +28,20 @@ class Fate(StrEnum):
 
 
 class CallFailed(DutifulError):
-    """A request brought no answer. `is_over`: the session is of no use any more."""
+    """A request brought no result.
 
-    def __init__(self, text: str, fate: Fate, *, is_over: bool = False) -> None:
+    `is_over`: the session is of no use any more. `wants_login`: see `SessionFailed`. `is_answer`: the server said so,
+    by an error of the protocol.
+    """
+
+    def __init__(
+        self, text: str, fate: Fate, *, is_over: bool = False, wants_login: bool = False, is_answer: bool = False
+    ) -> None:
         super().__init__(text)
         self.fate = fate
         self.is_over = is_over
+        self.wants_login = wants_login
+        self.is_answer = is_answer
 
 
 class SessionFailed(DutifulError):
@@ -53,6 +61,8 @@ class CallMark:
     is_session_gone: bool = False  # the server does not know the session: it did not look at the request
     is_session_doubtful: bool = False  # it refused the request, perhaps for that reason
     status: int = 0  # of an HTTP answer that is an error; 0: none was seen
+    is_unauthorized: bool = False  # the server did not take the login, or misses one; nothing went well since
+    lacks: str | None = None  # the scopes that the server wants beyond those of the login ("": it does not say which)
 
 
 current_mark: ContextVar[CallMark | None] = ContextVar("dutiful_mcp_mark", default=None)

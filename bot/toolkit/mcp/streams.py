@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +28,8 @@ from bot.toolkit.mcp.wire_text import whole_letters
 
 Streams = tuple[Any, Any]
 """A stream to read messages from and one to write them to, as the SDK's transports give them."""
+
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"  # in the `_meta` of every request since 2026-07-28
 
 _log = get_logger(__name__)
 
@@ -134,17 +137,27 @@ class _Ear:
         await self.aclose()
 
 
+@dataclass(slots=True, kw_only=True)
+class _Talk:
+    """What has been said, as far as it matters for the answers."""
+
+    lists: dict[Any, Kind] = field(default_factory=dict)  # asked for, by the requests' ids
+    is_modern: bool = False  # the last request was of 2026-07-28
+
+
 class _Outgoing(_Ear):
     """Remembers which requests ask for lists."""
 
-    def __init__(self, stream: Any, asked: dict[Any, Kind]) -> None:
+    def __init__(self, stream: Any, talk: _Talk) -> None:
         super().__init__(stream)
-        self._asked = asked
+        self._talk = talk
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
-        if isinstance(message, types.JSONRPCRequest) and message.method in KINDS:
-            self._asked[message.id] = KINDS[message.method]
+        if isinstance(message, types.JSONRPCRequest):
+            self._talk.is_modern = _VERSION_KEY in ((message.params or {}).get("_meta") or {})
+            if message.method in KINDS:
+                self._talk.lists[message.id] = KINDS[message.method]
         await self._stream.send(item)
 
     async def __aenter__(self) -> Self:
@@ -152,11 +165,11 @@ class _Outgoing(_Ear):
 
 
 class _Incoming(_Ear):
-    """Puts large results back, puts pages of lists into a form that the SDK takes whole, and notices the end."""
+    """Puts large results back, puts answers into a form that the SDK takes whole, and notices the end."""
 
-    def __init__(self, stream: Any, asked: dict[Any, Kind], signals: Signals, aside: Aside) -> None:
+    def __init__(self, stream: Any, talk: _Talk, signals: Signals, aside: Aside) -> None:
         super().__init__(stream)
-        self._asked = asked
+        self._talk = talk
         self._signals = signals
         self._aside = aside
         self._flood = Flood()
@@ -182,11 +195,13 @@ class _Incoming(_Ear):
     def _look_at(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCResponse):
             message.result = cut_parts(self._aside.take(message.result))
-            kind = self._asked.pop(message.id, None)
+            if self._talk.is_modern:  # one that does not say so is complete (2026-07-28); the SDK refuses it
+                message.result.setdefault("resultType", "complete")
+            kind = self._talk.lists.pop(message.id, None)
             if kind is not None:
                 message.result = for_sdk(kind, message.result, self._aside)
         elif isinstance(message, types.JSONRPCError) and message.id is not None:
-            self._asked.pop(message.id, None)
+            self._talk.lists.pop(message.id, None)
 
     def __aiter__(self) -> _Incoming:
         return self
@@ -206,6 +221,6 @@ async def overheard(
     transport: AbstractAsyncContextManager[Streams], signals: Signals, aside: Aside
 ) -> AsyncIterator[Streams]:
     """Enter a transport with our ear on its streams."""
-    asked: dict[Any, Kind] = {}
+    talk = _Talk()
     async with transport as (arrived, leaving):
-        yield _Incoming(arrived, asked, signals, aside), _Outgoing(leaving, asked)
+        yield _Incoming(arrived, talk, signals, aside), _Outgoing(leaving, talk)
