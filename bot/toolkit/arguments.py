@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import json_repair
-
 from bot.toolkit.measure import json_type
 
 _MAX_REPAIR_CHARS = 100_000  # the repair takes about a second at worst for this much
@@ -147,6 +145,8 @@ def _repair(text: str) -> dict[str, Any]:
     repaired: Any = None
     if len(text) <= _MAX_REPAIR_CHARS:
         try:
+            import json_repair  # 10 ms of the start, for what a sound model never needs
+
             repaired = json_repair.loads(text, skip_json_loads=True)
         except (ValueError, RecursionError, TypeError, IndexError, KeyError):
             repaired = None
