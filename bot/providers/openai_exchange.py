@@ -90,7 +90,8 @@ class Endpoint:
     @asynccontextmanager
     async def _answer(self, client: AsyncOpenAI, body: bytes) -> AsyncIterator[httpx2.Response]:
         """Send a request and yield the open 2xx answer; errors of the transport come out mapped."""
-        import httpx2  # with the SDK: slow to import (600 ms), loaded by warm_up
+        import aiohttp  # with the SDK: slow to import (600 ms), loaded by warm_up
+        import httpx2  # see above
         import openai  # see above
 
         response: httpx2.Response | None = None
@@ -116,7 +117,8 @@ class Endpoint:
             ) from exc
         except openai.APIStatusError as exc:
             raise RefusalError(self._failure(exc.response)) from exc
-        except (openai.APIConnectionError, httpx2.RequestError) as exc:
+        except (openai.APIConnectionError, httpx2.RequestError, aiohttp.ClientError, UnicodeError) as exc:
+            # The last two are for answers that are no HTTP, down to a status line that is no UTF-8.
             raise self._transport_error(exc, body_began=response is not None) from exc
         finally:
             if response is not None:
@@ -131,7 +133,12 @@ class Endpoint:
         return failure
 
     def _transport_error(self, exc: Exception, *, body_began: bool) -> ProviderError:
-        cause = exc.__cause__ or exc
+        import aiohttp  # loaded with the SDK long before
+
+        cause: BaseException = exc
+        # Under the SDK's error lies the name that httpx2 has for it, and under that what really happened.
+        while cause.__cause__ is not None and not isinstance(cause, aiohttp.ClientError):
+            cause = cause.__cause__
         detail = clean_detail(f"{type(cause).__name__}: {cause}", self._api_key)
         return ProviderError(ProviderErrorKind.CUT if body_began else ProviderErrorKind.CONNECTION, detail)
 
@@ -200,13 +207,18 @@ class Endpoint:
         import httpx2  # slow to import with the SDK (600 ms), therefore here: a thread, and not at start
         import openai  # see above
 
+        connect_s = self._limits.connect_s
         return openai.AsyncOpenAI(
             # Never empty: the SDK would then send the environment's key for OpenAI to any server.
             api_key=self._api_key or "none",
             base_url=self._base_url,
             max_retries=0,
             # No limit on reading here: `_exchange` watches over it, and knows a first token from a stall.
-            timeout=httpx2.Timeout(None, connect=self._limits.connect_s),
+            # `pool` is the time that connecting may take with what goes before it: looking up the name.
+            timeout=httpx2.Timeout(None, connect=connect_s, pool=connect_s),
+            # Half the CPU of the SDK's usual transport, which asks the system about every idle connection before and
+            # after each call. Both trust the system's certificates and follow the environment's proxies.
+            http_client=openai.DefaultAioHttpClient(),
         )
 
 

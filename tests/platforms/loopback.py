@@ -70,6 +70,12 @@ class LoopbackServer:
         """Scheme, host and port; known once the server runs."""
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections of clients there are at this moment."""
+        server = None if self._runner is None else self._runner.server
+        return 0 if server is None else len(server.connections)
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -187,3 +188,35 @@ async def test_a_pasted_address_with_the_whole_path_and_a_model_with_slashes_wor
         await provider.close()
         assert reply.text == "hello"
         assert api.requests[0]["model"] == "meta-llama/Llama-3.3:free"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-",
+        b"HTTP/1.1 200 OK\r\nno header\x00: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "HTTP/1.1 502 D\xe9faillance\r\nContent-Length: 0\r\n\r\n".encode("latin-1"),
+        b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 500\r\n\r\ncut",
+    ],
+)
+async def test_what_is_no_http_is_a_failed_connection(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        provider = OpenAIProvider(
+            model="test-model", base_url=f"http://127.0.0.1:{port}/v1", limits=QUICK, sleep=Naps()
+        )
+        try:
+            with pytest.raises(ProviderError) as caught:
+                await provider.complete(ask())
+        finally:
+            await provider.close()
+    assert caught.value.kind is ProviderErrorKind.CONNECTION
