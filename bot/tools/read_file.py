@@ -12,11 +12,12 @@ import hashlib
 import os
 from collections import OrderedDict
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from bot.documents.reading import Documents
 from bot.messages import Replay, Risk
-from bot.security.workspace import PathMissing, PathRefused, WorkspaceView
+from bot.security.workspace import FileIdentity, PathMissing, PathRefused, WorkspaceView
 from bot.toolkit.base import Tool, ToolResult, tool_parameters
 from bot.toolkit.chat_files import ChatFiles, one_line, problem, size_text
 from bot.toolkit.context import ToolContext, current_request
@@ -34,7 +35,18 @@ MAX_IMAGE_BYTES = 8 * 1024 * 1024
 
 _REMEMBERED = 512
 _ReadKey = tuple[int, str, Part]  # session, file, what of it
-_Found = tuple[ToolResult | OpenDocument, bytes]  # what is there, and its digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What is there: an answer, or a document opened for one; `digest` tells whether that is new.
+
+    `seen` is which file it was before it was read, None for what cannot be read.
+    """
+
+    found: ToolResult | OpenDocument
+    digest: bytes
+    seen: FileIdentity | None
 
 
 @tool_parameters(
@@ -129,13 +141,13 @@ class ReadFileTool(Tool):
         request = current_request()
         view = self._files.view(request)
         part = Part(offset=offset, limit=limit, pages=pages, max_chars=MAX_CHARS)
-        seen = await asyncio.to_thread(seen_identity, view, path, limit_bytes=MAX_FILE_BYTES)
-        found, digest = await _looked_up(view, path, part)
+        look = await _looked_up(view, path, part)
+        found, digest = look.found, look.digest
         if isinstance(found, ToolResult) and found.is_error:
             return found
         key = (request.turn.session_id, view.resolve(path).shown, part)
-        if seen is not None:
-            self._reads.note(key[0], key[1], seen)
+        if look.seen is not None:
+            self._reads.note(key[0], key[1], look.seen)
         # What a resumed turn got before it was interrupted may never have reached the model.
         again = not force and request.turn.attempt == 1
         if isinstance(found, ToolResult):
@@ -155,8 +167,11 @@ class ReadFileTool(Tool):
         return _unchanged(key) if again and known == digest else result
 
 
-async def _looked_up(view: WorkspaceView, path: str, part: Part) -> _Found:
-    """Look at the file in a thread; closes an opened document that nobody waits for any more."""
+async def _looked_up(view: WorkspaceView, path: str, part: Part) -> _Look:
+    """Look at the file in a thread, once: each hand-over costs as much as a short file does.
+
+    Closes an opened document that nobody waits for any more.
+    """
     looking = asyncio.create_task(asyncio.to_thread(_look, view, path, part), name="read_file")
     try:
         return await asyncio.shield(looking)
@@ -165,10 +180,10 @@ async def _looked_up(view: WorkspaceView, path: str, part: Part) -> _Found:
         raise
 
 
-def _close_unwanted(looking: asyncio.Task[_Found]) -> None:
+def _close_unwanted(looking: asyncio.Task[_Look]) -> None:
     if looking.cancelled() or looking.exception():
         return
-    found, _ = looking.result()
+    found = looking.result().found
     if isinstance(found, OpenDocument):
         found.file.close()
 
@@ -180,11 +195,12 @@ def _unchanged(key: _ReadKey) -> ToolResult:
     )
 
 
-def _look(view: WorkspaceView, path: str, part: Part) -> _Found:
+def _look(view: WorkspaceView, path: str, part: Part) -> _Look:
     """Return the answer with its digest, or a document with that of its bytes.
 
     Digests, because time stamps of files are coarser than two quick writes.
     """
+    seen = seen_identity(view, path, limit_bytes=MAX_FILE_BYTES)
     found = _answer(view, path, part)
     digest = hashlib.sha256()
     if isinstance(found, OpenDocument):
@@ -194,7 +210,7 @@ def _look(view: WorkspaceView, path: str, part: Part) -> _Found:
         digest.update(found.encode("utf-8", "surrogatepass"))
         for block in found.blocks:
             digest.update(str(block).encode())
-    return found, digest.digest()
+    return _Look(found=found, digest=digest.digest(), seen=seen)
 
 
 def _answer(view: WorkspaceView, path: str, part: Part) -> ToolResult | OpenDocument:
