@@ -307,6 +307,7 @@ class Engine:
         # Everything imported so far stays: the collector need not look at these half a million objects again.
         # No collection first: it would hold up the loop for a tenth of a second, for little garbage.
         gc.freeze()
+        gc.enable()
 
     async def _wind_down(self) -> None:
         """Stop receiving, let turns end, drain the outbox; each bounded."""
