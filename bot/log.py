@@ -12,31 +12,15 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, Literal, TextIO
 
+from bot.imports import hidden
 from bot.security.redaction import REDACTED, Redactor, redact
 
-
-@contextmanager
-def _hidden(name: str) -> Iterator[None]:
-    """Let imports of a package fail for a moment, as if it were not installed."""
-    absent = object()
-    before: Any = sys.modules.get(name, absent)
-    sys.modules[name] = None  # type: ignore[assignment]  # the documented way to block an import
-    try:
-        yield
-    finally:
-        if before is absent:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
-
-
 # structlog imports rich's tracebacks when it can, which we never use: 100 ms with it, 20 ms without.
-with _hidden("rich"):
+with hidden("rich"):
     import structlog
     from structlog import stdlib as structlog_stdlib
     from structlog.contextvars import bound_contextvars as bind

@@ -1,6 +1,6 @@
 """What an endpoint's error answers mean: from status, headers and body to one `ProviderError`.
 
-Pure functions over plain values, so the SDK is not needed here. Nobody agrees on wordings; the lists below
+Pure functions over plain values. Nobody agrees on wordings; the lists below
 are what OpenAI, Azure, OpenRouter, Gemini, Groq, Mistral, DeepSeek, Anthropic's compatible endpoint, vLLM,
 llama.cpp and Ollama say. Whether to try again is decided in `openai_compatible`.
 """

@@ -16,32 +16,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import orjson
-from telegram import (
-    Bot,
-    InputFile,
-    InputMedia,
-    InputMediaAudio,
-    InputMediaDocument,
-    InputMediaPhoto,
-    InputMediaVideo,
-    Update,
-)
-from telegram.error import (
-    BadRequest,
-    Conflict,
-    EndPointNotFound,
-    Forbidden,
-    InvalidToken,
-    NetworkError,
-    RetryAfter,
-    TelegramError,
-)
-from telegram.error import (
-    ChatMigrated as SdkChatMigrated,
-)
-from telegram.request import HTTPXRequest
 
 from bot.errors import (
     ChannelAuthError,
@@ -52,9 +27,39 @@ from bot.errors import (
     SendRejected,
     SendUncertain,
 )
+from bot.imports import hidden
 from channels.telegram.errors import FileUnavailable, MethodMissing, PollConflict
 from channels.telegram.sparse import asked_for
 from channels.telegram.updates import ALLOWED_UPDATES
+
+# httpx comes with a command line of its own, the SDK with Telegram Passport: 12 MB and half the time, if what they
+# would need happens to be installed for others.
+with hidden("httpx._main", "cryptography.hazmat.backends"):
+    import httpx
+    from telegram import (
+        Bot,
+        InputFile,
+        InputMedia,
+        InputMediaAudio,
+        InputMediaDocument,
+        InputMediaPhoto,
+        InputMediaVideo,
+        Update,
+    )
+    from telegram.error import (
+        BadRequest,
+        Conflict,
+        EndPointNotFound,
+        Forbidden,
+        InvalidToken,
+        NetworkError,
+        RetryAfter,
+        TelegramError,
+    )
+    from telegram.error import (
+        ChatMigrated as SdkChatMigrated,
+    )
+    from telegram.request import HTTPXRequest
 
 # Without this the SDK warns about its own use of RetryAfter each time it raises one; it reads it at each use.
 os.environ.setdefault("PTB_TIMEDELTA", "true")
