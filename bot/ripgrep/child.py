@@ -36,6 +36,8 @@ _MEMORY_BYTES = 1 << 30  # the longest line of a tree decides what it wants
 _NICENESS = 5  # many searches at once must leave the loop its share of the processor
 _LOOK_S = 0.5
 _STUCK_LOOKS = 4  # in a row at which nothing of it moved
+_SAMPLES = 8  # of a look
+_SAMPLE_PAUSE_S = 0.003  # longer than a thread without work sleeps
 _LOOK = os.O_PATH | os.O_CLOEXEC
 
 
@@ -207,19 +209,26 @@ class _Child:
                         self.errors += data
 
     def _waits(self) -> bool:
-        """Whether none of its threads runs, could run or waits for a disk.
+        """Whether none of its threads has anything to do, nor waits for a disk.
 
-        What they used does not tell: one without work looks for some a thousand times a second.
+        What they used does not tell: one without work looks for some a thousand times a second. Where processors are
+        few it may be caught at that; one with work would be caught at every sample.
         """
         try:
-            for thread in os.listdir(f"/proc/{self._pid}/task"):  # noqa: PTH208 - names only
-                stat = Path(f"/proc/{self._pid}/task/{thread}/stat").read_bytes()
-                # (2) the name in brackets, (3) the state: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-                if not stat[stat.rindex(b")") + 1 :].startswith(b" S "):
-                    return False
+            busy = os.listdir(f"/proc/{self._pid}/task")  # noqa: PTH208 - names only
+            for _ in range(_SAMPLES):
+                busy = [thread for thread in busy if not self._sleeps(thread)]
+                if not busy:
+                    return True
+                time.sleep(_SAMPLE_PAUSE_S)
         except OSError:  # a thread ended meanwhile
             return False
-        return True
+        return False
+
+    def _sleeps(self, thread: str) -> bool:
+        stat = Path(f"/proc/{self._pid}/task/{thread}/stat").read_bytes()
+        # (2) the name in brackets, (3) the state: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+        return stat[stat.rindex(b")") + 1 :].startswith(b" S ")
 
     def kill(self) -> None:
         """Kill the process group, unless the process was reaped and its number may be another's."""
