@@ -85,7 +85,9 @@ async def test_a_session_of_ten_thousand_poisoned_rows_answers_its_next_message(
             answer = await engine.asks(f"{kind}: are you there?", sender=OWNER)
             assert api.violations == [], kind
             assert answer == "Yes.", kind
-            *_, message, asked, done = api.requests[-1]["messages"]
+            # Not simply the last request: a summary may be written beside it.
+            requests = [request["messages"] for request in api.requests if request["messages"][-1]["role"] == "tool"]
+            *_, message, asked, done = requests[-1]
             assert message["content"].startswith(f"{kind}: are you there?")
             assert (asked["role"], done["role"]) == ("assistant", "tool")
         assert (await stored_bodies(engine.store, session_id))[: len(before)] == before  # nothing was mended in place
