@@ -37,6 +37,7 @@ _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot t
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _LOOK_AFTER_S = 1.0  # what was sent a moment ago may not be found yet
 _QUICK_TRIES = 3  # so often something that changed the situation is followed up at once
+_GIVE_UP_TRIES = 3  # so often a message has failed at least before it is given up; what a rate limit stops is no try
 _STORE_RETRY_S = 1.0
 _DRAIN_POLL_S = 0.05
 
@@ -296,7 +297,7 @@ class Delivery:
 
     async def _cannot_look(self, row: OutboxRow, progress: _Progress, error: str, retry_after_s: float | None) -> None:
         """Look again with growing pauses; after the patience is used up the message is a dead letter."""
-        if self._is_overdue(row, self._patience_us):
+        if self._is_hopeless(row):
             await self._doubt(row, progress, f"outcome unknown: {error}", is_hopeless=True)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
@@ -369,7 +370,7 @@ class Delivery:
         sent_ids: Sequence[str] | None = None,
     ) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
-        if self._is_overdue(row, self._patience_us):
+        if self._is_hopeless(row):
             _log.error("message given up", error=error)
             await self._give_up(row, error)
             return
@@ -384,6 +385,13 @@ class Delivery:
             await self._outbox.settle(row.id, [])
         else:
             await self._outbox.bury(row.id, error)
+
+    def _is_hopeless(self, row: OutboxRow) -> bool:
+        """Say whether a message has failed for long enough, and more than by bad luck.
+
+        Time alone says little: a rate limit may have used it up, or this process may not have run.
+        """
+        return row.attempts >= _GIVE_UP_TRIES - 1 and self._is_overdue(row, self._patience_us)
 
     def _is_overdue(self, row: OutboxRow, patience_us: int) -> bool:
         return bool(row.tried_us) and self._clock.steady_us() - row.tried_us > patience_us
