@@ -173,6 +173,8 @@ class Delivery:
     async def _deliver(self, row: OutboxRow) -> None:
         """Send one row and settle it. One of the four places that catch everything: a row must not be lost."""
         name = row.message.address.channel
+        if self._spool is not None:
+            row = replace(row, message=self._spool.as_here(row.message))
         with bind(chat=row.message.address.key, outbox=row.id):
             try:
                 await self._send(row, self._channels[name])
