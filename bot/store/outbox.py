@@ -253,7 +253,8 @@ class SqlOutbox:
 def resume_waits(conn: sqlite3.Connection, *, now_us: int) -> None:
     """Take up the waits of a process before this one: none can last longer than it was to last in all.
 
-    One that seems to was set by a clock that was ahead. `now_us` is on the scale of waits. A lease has nobody
+    One that seems to was set by a clock that was ahead. Patience with a message begins anew: how long nobody tried
+    to send it, as nothing ran, is not known. `now_us` is on the scale of waits. A lease has nobody
     who holds it.
     """
     conn.execute("UPDATE outbox SET lease_us = 0 WHERE state = 'sending'")
@@ -269,6 +270,7 @@ def resume_waits(conn: sqlite3.Connection, *, now_us: int) -> None:
         " WHERE state IN ('queued', 'sending') AND tried_us > :now",
         {"now": now_us, "since": now_us - _LOOK_BACK_US},
     )
+    conn.execute("UPDATE outbox SET tried_us = :now WHERE state = 'queued' AND tried_us > 0", {"now": now_us})
 
 
 def _one(rows: sqlite3.Cursor) -> OutboxRow | None:
