@@ -221,16 +221,9 @@ class Delivery:
             fault_point("settled")
             if more:
                 self._bus.ring(Topic.OUTBOUND)
-            if progress.is_known:  # else somebody may have it sent again
-                await self._forget_files(row)
-
-    async def _forget_files(self, row: OutboxRow) -> None:
-        """Remove the copies of a message's files; what fails is left to the next clean-up."""
-        if self._spool is not None and any(file.copy for file in row.message.attachments):
-            try:
-                await asyncio.to_thread(self._spool.forget, row.message.attachments)
-            except OSError as exc:
-                _log.warning("copies of sent files not removed", error=str(exc))
+            files = row.message.attachments
+            if files and self._spool is not None and progress.is_known:  # else somebody may have it sent again
+                await asyncio.to_thread(self._spool.forget, files)
 
     # --- sends whose outcome is unknown
 

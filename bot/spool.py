@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 
 
 class SpoolFull(Exception):
-    """Files of `LIMIT_BYTES` wait to be sent already."""
+    """Files of `LIMIT_BYTES` wait to be sent already, or failed to be and may be sent again."""
 
 
 class Spool:
@@ -57,7 +57,7 @@ class Spool:
         size = min(os.fstat(file.fileno()).st_size, limit_bytes)
         self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         if self._used() + size > LIMIT_BYTES:
-            raise SpoolFull(f"files of {LIMIT_BYTES:,} bytes wait to be sent already")
+            raise SpoolFull(f"files of {LIMIT_BYTES:,} bytes wait to be sent already, or failed to be")
         with self._naming:
             descriptor, name = tempfile.mkstemp(dir=self._folder)  # mode 0600, whatever the umask
             copy = Path(name)
@@ -80,7 +80,7 @@ class Spool:
         return replace(message, attachments=tuple(files))
 
     def forget(self, files: Iterable[Attachment]) -> None:
-        """Remove the copies of files that are not to be sent any more. Blocks; idempotent."""
+        """Remove the copies of files that are not to be sent any more; what fails is left to `clean`. Blocks."""
         for file in files:
             if file.copy:
                 self._drop(Path(file.copy).name)
@@ -101,9 +101,12 @@ class Spool:
         return replace(file, copy=str(self._folder / Path(file.copy).name))
 
     def _drop(self, name: str) -> None:
-        (self._folder / name).unlink(missing_ok=True)
         with self._naming:
             self._made.pop(name, None)
+        try:
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError as exc:
+            _log.warning("copy of a file not removed", name=name, error=str(exc))
 
     def _names(self) -> set[str]:
         with self._naming:
@@ -118,10 +121,7 @@ class Spool:
             self._made = {name: made_s for name, made_s in self._made.items() if made_s > oldest_s}
             unneeded = names - self._made.keys()
         for name in unneeded:
-            try:
-                (self._folder / name).unlink(missing_ok=True)
-            except OSError as exc:
-                _log.warning("copy of a sent file not removed", name=name, error=str(exc))
+            self._drop(name)
 
     def _used(self) -> int:
         used = 0

@@ -108,7 +108,7 @@ class MessageTool(Tool):
         except PathRefused as exc:
             return ToolResult.refused(str(exc))
         except SpoolFull as exc:
-            return ToolResult.error(f"media: {exc}; try again when they are out")
+            return ToolResult.error(f"media: {exc}; an owner sees and drops them with `dutiful outbox`")
         except OSError as exc:
             return ToolResult.error(f"media: {exc.strerror}")
         except ValueError as exc:
