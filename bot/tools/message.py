@@ -110,7 +110,7 @@ class MessageTool(Tool):
         except SpoolFull as exc:
             return ToolResult.error(f"media: {exc}; an owner sees and drops them with `dutiful outbox`")
         except OSError as exc:
-            return ToolResult.error(f"media: {exc.strerror}")
+            return ToolResult.error(f"media: cannot be copied for sending: {exc.strerror}")
         except ValueError as exc:
             return ToolResult.error(str(exc))
         same = target == request.address

@@ -175,6 +175,14 @@ async def test_a_call_with_a_file_that_cannot_go_leaves_no_copies(engine: Rig) -
     assert list((engine.setup.folder / "outgoing").iterdir()) == []
 
 
+async def test_where_no_copy_can_be_made_the_call_says_so_and_nothing_is_queued(engine: Rig) -> None:
+    (await chat_root(engine) / "plot.png").write_bytes(b"png")
+    (engine.setup.folder / "outgoing").write_text("in the way")
+    result = await send(engine, content="look", media=["plot.png"], progress=True)
+    assert result.startswith("media: cannot be copied for sending: File exists")
+    assert engine.channel.texts() == ["final"]
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "link"])
 async def test_a_path_outside_the_workspace_is_refused(engine: Rig, path: str) -> None:
     root = await chat_root(engine)
