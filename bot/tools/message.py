@@ -6,6 +6,7 @@ import asyncio
 import mimetypes
 from typing import Any
 
+from bot.faults import fault_point
 from bot.interfaces import Topic, Unit
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage, Replay, Risk
 from bot.records import CallResult
@@ -125,6 +126,7 @@ class MessageTool(Tool):
             attachments=attachments,
         )
         call_id = current_call_id()
+        fault_point("copied")
 
         def work(unit: Unit) -> CallResult:
             outbox_id = unit.put_outbound(message)
