@@ -63,14 +63,17 @@ class Reader:
         """Say whether a message could be for the bot at all, whatever its text."""
         if message.get("type", 0) not in _SAID or author_id(message) == self.me.id:
             return False
-        return not place.guild_id or self.policies.of(*place.ids) is not GroupPolicy.OFF
+        return not place.guild_id or self._policy(place) is not GroupPolicy.OFF
+
+    def _policy(self, place: Place) -> GroupPolicy:
+        return self.policies.of_some(*place.ids) if place.is_guess else self.policies.of(*place.ids)
 
     def _is_for_us(self, message: Json, place: Place, role_id: str) -> bool:
         roles = [str(number) for number in message.get("mention_roles") or ()]
         mentioned = names_user(message, self.me.id) or (bool(role_id) and role_id in roles)
         if is_from_bot(message):
             return mentioned  # two bots that answer each other's every word would never end
-        if mentioned or not place.guild_id or self.policies.of(*place.ids) is GroupPolicy.ALL:
+        if mentioned or not place.guild_id or self._policy(place) is GroupPolicy.ALL:
             return True
         target = replied_message(message)
         return target is not None and author_id(target) == self.me.id
