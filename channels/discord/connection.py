@@ -143,11 +143,12 @@ class Connection:
 
     def _beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Let something go on beside; while the connection is being given up it is left out."""
+        if self._tasks is None:
+            work.close()
+            return
         try:
-            if self._tasks is None:
-                raise RuntimeError("there is no connection any more")
             self._tasks.create_task(work, name=name)
-        except RuntimeError as exc:  # none, or the group is shutting down
+        except RuntimeError as exc:  # the group is shutting down
             work.close()
             _log.debug("left out at the end", task=name, error=str(exc))
 
