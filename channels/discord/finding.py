@@ -32,6 +32,9 @@ class Directory(Protocol):
     def place(self, channel_id: str, guild_id: str) -> Place | None:
         """Return where a channel stands, None when that is not known."""
 
+    def guild_of(self, channel_id: str) -> str:
+        """Return the server of a channel or thread, '' when none is known."""
+
     def own_role(self, guild_id: str) -> str:
         """Return the role made for this bot in a server, '' without one."""
 
@@ -56,7 +59,8 @@ class Places:
         Raises:
             ChannelAuthError: the token is refused.
         """
-        channel_id, guild_id = str(message["channel_id"]), str(message.get("guild_id") or "")
+        channel_id = str(message["channel_id"])
+        guild_id = str(message.get("guild_id") or "") or self._directory.guild_of(channel_id)
         if not guild_id:
             return Place(channel_id=channel_id)
         known = self._directory.place(channel_id, guild_id) or self._told.get(channel_id)

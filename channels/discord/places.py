@@ -50,11 +50,13 @@ class Place:
 def place_of(channel: Mapping[str, Any], guild_id: str = "") -> Place:
     """Return the place that a Channel object describes; partial ones of interactions carry no guild of their own."""
     thread = channel.get("type") in _THREADS
+    parent_id = str(channel.get("parent_id") or "") if thread else ""
     return Place(
         channel_id=str(channel["id"]),
         # What was said in a server is never private, whatever its channel is said to be.
         guild_id=guild_id or ("" if channel.get("type") == _DM else str(channel.get("guild_id") or "")),
-        parent_id=str(channel.get("parent_id") or "") if thread else "",
+        parent_id=parent_id,
+        is_guess=thread and not parent_id,
     )
 
 

@@ -11,10 +11,16 @@ import pytest
 from bot.errors import ChannelError, SendRejected, SendUncertain
 from bot.interfaces import ChannelState
 from bot.messages import ChatType, OutboundMessage
+from channels.config import GroupPolicies, GroupPolicy
 from channels.discord.channel import DiscordChannel
-from tests.channels.harness_discord import DM, GUILD, PRIVATE, QUICK, DiscordHarness, served
+from channels.discord.events import policy_at
+from channels.discord.places import place_of
+from channels.discord.positions import id_at
+from tests.channels.harness_discord import CHANNEL, DM, GUILD, PRIVATE, QUICK, DiscordHarness, served
+from tests.platforms.discord_api import BOT_ID
 from tests.platforms.discord_faults import Fault, bad_gateway
-from tests.platforms.discord_objects import Route
+from tests.platforms.discord_objects import Intent, Route
+from tests.platforms.discord_world import Event
 
 HIDDEN_CHANNEL, HIDDEN_THREAD = 5005, 5006  # the gateway never announces them
 QUIET = 6006  # a channel in which the bot was never spoken to
@@ -192,3 +198,28 @@ async def test_what_was_said_in_a_server_is_never_private(harness: DiscordHarnes
     await heard(harness, "who can read this?")
     (message,) = harness.intake.messages
     assert message.chat_type is ChatType.GROUP
+
+
+async def test_a_channel_of_a_server_is_known_where_its_messages_do_not_name_it(harness: DiscordHarness) -> None:
+    await started(harness)
+    said = {
+        "id": str(id_at(harness.clock.now_us())),
+        "channel_id": str(CHANNEL),
+        "type": 0,
+        "author": {"id": harness.person_id, "username": "ada"},
+        "content": harness.api.mention("who can read this?"),
+        "mentions": [{"id": str(BOT_ID)}],
+    }
+    harness.api.world.publish(Event(name="MESSAGE_CREATE", data=said, intent=Intent.GUILD_MESSAGES))
+    await heard(harness, "who can read this?")
+    (message,) = harness.intake.messages
+    assert message.chat_type is ChatType.GROUP
+
+
+def test_a_thread_that_does_not_name_its_channel_may_be_of_any() -> None:
+    policies = GroupPolicies(default=GroupPolicy.ALL, chats={"10": GroupPolicy.OFF})
+    thread = place_of({"id": "42", "type": 11}, "1")
+    assert policy_at(policies, thread) is GroupPolicy.OFF
+    assert policy_at(policies, place_of({"id": "42", "type": 11, "parent_id": "9"}, "1")) is GroupPolicy.ALL
+    named = GroupPolicies(default=GroupPolicy.OFF, chats={"42": GroupPolicy.ALL, "10": GroupPolicy.OFF})
+    assert policy_at(named, thread) is GroupPolicy.ALL
