@@ -112,6 +112,14 @@ class CatchUp:
         self._keeps.set()
         raise OlderFirst("older messages are being read")
 
+    def changed(self, event: Json) -> None:
+        """Somebody edited a message: one that waits is taken as it is now."""
+        message = event.get("message")
+        ts = str(message.get("ts") or "") if isinstance(message, dict) else ""
+        waiting = self._kept.get(str(event.get("channel") or ""), {})
+        if ts in waiting and isinstance(message, dict):
+            waiting[ts] = {**waiting[ts], **message, "type": waiting[ts].get("type")}
+
     def _leave_to_reading(self, channel: str, thread: str) -> None:
         """Have a message read that is not taken now, also when a page without it is on its way already."""
         self._done.discard(channel)

@@ -81,6 +81,16 @@ async def test_conversations_are_listed_behind_the_short_outage_of_a_proxy(harne
     await harness.intake.wait_for_texts("before", "in the gap")
 
 
+async def test_what_is_edited_while_it_waits_is_taken_as_it_is_now(harness: SlackHarness) -> None:
+    harness.replace_channel(built(harness, replace(QUICK, gate_s=0.05, overtake_s=1.5)))
+    await with_a_gap(harness, bad_gateway("conversations.history", times=None))
+    harness.api.socket.retries_s = ()
+    message_id = harness.person_says(PRIVATE, "at nine")
+    harness.person_edits(PRIVATE, message_id, "at ten")
+    await harness.intake.wait_for(lambda: len(harness.intake.messages) == 2)
+    assert harness.intake.texts == ["before", "at ten"]
+
+
 # --- sends in doubt
 
 
