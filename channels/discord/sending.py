@@ -52,13 +52,14 @@ PARTS_IN_CHANNEL = 3
 """Longer answers go on in a thread."""
 
 _NONCE_CHARS = 25
-_NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 _EDIT_TRIES = 3
 LONG_CHARS = 4_000  # rendering more takes over 10 ms, which must not stall the loop
 _NOBODY: dict[str, Any] = {"parse": []}  # no text of ours may ring anybody's phone
 
 Caller = Callable[..., Awaitable[Any]]
 """`Api.call`."""
+
+_NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
 _log = get_logger(__name__)
 
