@@ -24,6 +24,9 @@ class GroupPolicy(StrEnum):
     OFF = "off"  # none
 
 
+_STRICTEST_FIRST = (GroupPolicy.OFF, GroupPolicy.MENTION, GroupPolicy.ALL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPolicies:
     """The policy of all groups, and of those that have one of their own, by the platform's id of the chat."""
@@ -34,6 +37,16 @@ class GroupPolicies:
     def of(self, *chat_ids: str) -> GroupPolicy:
         """Return the policy of the first id that has one: give the narrowest place first (thread, channel, server)."""
         return next((self.chats[chat_id] for chat_id in chat_ids if chat_id in self.chats), self.default)
+
+    def of_some(self, *chat_ids: str) -> GroupPolicy:
+        """Return the policy of a place of which only some ids are known, its own first: the strictest it may be under.
+
+        It may lie in any of the chats that have one of their own.
+        """
+        if chat_ids and chat_ids[0] in self.chats:
+            return self.chats[chat_ids[0]]
+        possible = {self.of(*chat_ids), *self.chats.values()}
+        return next(policy for policy in _STRICTEST_FIRST if policy in possible)
 
 
 def _policy(value: Any, key: str = "") -> GroupPolicy:

@@ -222,6 +222,11 @@ class GatewayClient(discord.Client):
         parent_id = str(channel.parent_id) if isinstance(channel, discord.Thread) else ""
         return Place(channel_id=channel_id, guild_id=guild_id, parent_id=parent_id)
 
+    def guild_of(self, channel_id: str) -> str:
+        """Return the id of the server that a channel or thread stands in, '' when none is known."""
+        guild = getattr(self.get_channel(int(channel_id)), "guild", None)
+        return "" if guild is None else str(guild.id)
+
     def own_role(self, guild_id: str) -> str:
         """Return the id of the role that the platform made for this bot in a server, '' without one."""
         guild = self.get_guild(int(guild_id)) if guild_id else None

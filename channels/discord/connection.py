@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TaskGroup
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from bot.errors import ChannelAuthError
@@ -128,7 +128,7 @@ class Connection:
             self._answers.application_id = self._session.application_id  # told here for the first time, perhaps
             self._set_up()
             if self._section.commands:
-                self._tasks.create_task(self._sync_commands(), name="discord-commands")
+                self._beside(self._sync_commands(), "discord-commands")
             _log.info("discord connected", bot_id=self._session.bot_id, servers=len(data.get("guilds") or ()))
             self._receiver.take(name, data)
         elif name == "UP":
@@ -137,9 +137,20 @@ class Connection:
             self._link.set(up=False)
             self._report(ChannelState.OFFLINE, "the connection to Discord's gateway was lost")
         elif name == "INTERACTION_CREATE":
-            self._tasks.create_task(self._interactions.handle(data), name="discord-interaction")
+            self._beside(self._interactions.handle(data), "discord-interaction")
         else:
             self._receiver.take(name, data)
+
+    def _beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Let something go on beside; while the connection is being given up it is left out."""
+        if self._tasks is None:
+            work.close()
+            return
+        try:
+            self._tasks.create_task(work, name=name)
+        except RuntimeError as exc:  # the group is shutting down
+            work.close()
+            _log.debug("left out at the end", task=name, error=str(exc))
 
     def _set_up(self) -> None:
         self._link.set(up=True)

@@ -63,14 +63,14 @@ class Reader:
         """Say whether a message could be for the bot at all, whatever its text."""
         if message.get("type", 0) not in _SAID or author_id(message) == self.me.id:
             return False
-        return not place.guild_id or self.policies.of(*place.ids) is not GroupPolicy.OFF
+        return not place.guild_id or policy_at(self.policies, place) is not GroupPolicy.OFF
 
     def _is_for_us(self, message: Json, place: Place, role_id: str) -> bool:
         roles = [str(number) for number in message.get("mention_roles") or ()]
         mentioned = names_user(message, self.me.id) or (bool(role_id) and role_id in roles)
         if is_from_bot(message):
             return mentioned  # two bots that answer each other's every word would never end
-        if mentioned or not place.guild_id or self.policies.of(*place.ids) is GroupPolicy.ALL:
+        if mentioned or not place.guild_id or policy_at(self.policies, place) is GroupPolicy.ALL:
             return True
         target = replied_message(message)
         return target is not None and author_id(target) == self.me.id
@@ -100,6 +100,11 @@ class Reader:
             reply_to=str(message["id"]) if place.chat_type is ChatType.GROUP else "",
             meta=_meta(message),
         )
+
+
+def policy_at(policies: GroupPolicies, place: Place) -> GroupPolicy:
+    """Return the policy of a place of a server; the strictest it may be under where it is only guessed."""
+    return policies.of_some(*place.ids) if place.is_guess else policies.of(*place.ids)
 
 
 def _sent_us(message: Json) -> int | None:

@@ -11,6 +11,7 @@ from bot.clock import Clock
 from bot.errors import ChannelAuthError, ChannelError
 from bot.log import get_logger
 from channels.discord.config import Timing
+from channels.discord.errors import Refused
 from channels.discord.places import Place, place_of
 from channels.supervision import Backoff
 
@@ -30,6 +31,9 @@ class Directory(Protocol):
 
     def place(self, channel_id: str, guild_id: str) -> Place | None:
         """Return where a channel stands, None when that is not known."""
+
+    def guild_of(self, channel_id: str) -> str:
+        """Return the server of a channel or thread, '' when none is known."""
 
     def own_role(self, guild_id: str) -> str:
         """Return the role made for this bot in a server, '' without one."""
@@ -55,13 +59,14 @@ class Places:
         Raises:
             ChannelAuthError: the token is refused.
         """
-        channel_id, guild_id = str(message["channel_id"]), str(message.get("guild_id") or "")
+        channel_id = str(message["channel_id"])
+        guild_id = str(message.get("guild_id") or "") or self._directory.guild_of(channel_id)
         if not guild_id:
             return Place(channel_id=channel_id)
         known = self._directory.place(channel_id, guild_id) or self._told.get(channel_id)
         if known is not None:
             return known
-        by_itself = Place(channel_id=channel_id, guild_id=guild_id)
+        by_itself = Place(channel_id=channel_id, guild_id=guild_id, is_guess=True)
         if self._untold_until_s.get(channel_id, 0.0) > self._clock.monotonic_s():
             return by_itself
         try:
@@ -72,7 +77,7 @@ class Places:
         except (ChannelError, TimeoutError, LookupError, TypeError, ValueError, AttributeError) as exc:
             error = f"{type(exc).__name__}: {exc}"
             _log.info("where a channel stands is not told", chat=by_itself.address.key, error=error)
-            if not isinstance(exc, ChannelError):
+            if not isinstance(exc, ChannelError) or (isinstance(exc, Refused) and not exc.code):
                 _remember(self._untold_until_s, channel_id, self._clock.monotonic_s() + _UNTOLD_S)
                 return by_itself
             place = by_itself

@@ -30,6 +30,10 @@ CATCH_UP_DAYS = 7
 PAGE = 100
 """The most messages one call returns (https://docs.discord.com/developers/resources/message, read 2026-11-30)."""
 
+_REFUSED_S = 60.0
+"""How long a history is asked for that is refused without a code of Discord's: a proxy's outage, or a server without
+histories. New messages do not wait for it."""
+
 _AT_ONCE = 4  # so that answers are not held up by the bot's rate limit
 _FIRST_ID = 1 << 40  # of the platform's first minutes, before there was anybody: smaller ones are not made of time
 
@@ -47,6 +51,7 @@ class Lane:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     waits_since_s: float = 0.0  # of what waits, the first, by the monotonic clock
     is_overtaken: bool = False  # what is new goes first, for the history cannot be read
+    refused_since_s: float | None = None  # the history is refused without a reason, by the monotonic clock
     failures: int = 0
 
     def add(self, name: str, data: Json, now_s: float) -> None:
@@ -84,16 +89,19 @@ class Histories:
             except ChannelAuthError:
                 raise
             except (ChatGone, Refused) as exc:
-                _log.warning(
-                    "history cannot be read, a gap may stay", channel=CHANNEL, chat=lane.channel_id, error=str(exc)
-                )
-                # Who tells nothing more than "no" may only be unable to: the position is kept.
-                return [] if isinstance(exc, Refused) and not exc.code else None
+                is_told = not isinstance(exc, Refused) or bool(exc.code)
+                if is_told or self._is_refused_for_long(lane):
+                    _log.warning(
+                        "history cannot be read, a gap may stay", channel=CHANNEL, chat=lane.channel_id, error=str(exc)
+                    )
+                    # Who tells nothing more than "no" may only be unable to: the position is kept.
+                    return None if is_told else []
+                problem, least_s = str(exc), 0.0
             except ChannelError as exc:
                 problem, least_s = str(exc), exc.retry_after_s or 0.0
             else:
                 if isinstance(page, list) and all(isinstance(one, dict) and number_of(one) for one in page):
-                    lane.failures, lane.is_overtaken = 0, False
+                    lane.failures, lane.is_overtaken, lane.refused_since_s = 0, False, None
                     return page
                 problem, least_s = "the answer is not a list of messages", 0.0
             wait_s = max(failures.next_s(), least_s)
@@ -101,6 +109,12 @@ class Histories:
             say = _log.warning if failures.failures == 1 else _log.debug
             say("history not read yet", channel=CHANNEL, error=problem, retry_in_s=round(wait_s, 2))
             await self._patiently(lane, asyncio.sleep(wait_s))
+
+    def _is_refused_for_long(self, lane: Lane) -> bool:
+        now_s = self._clock.monotonic_s()
+        if lane.refused_since_s is None:
+            lane.refused_since_s = now_s
+        return now_s - lane.refused_since_s >= _REFUSED_S
 
     async def _ask(self, channel_id: str, after: int) -> Any:
         async with self._places:
@@ -139,6 +153,8 @@ class Histories:
         """Return for how long what waits can wait on, None when nothing does."""
         if not lane.waiting:
             return None
+        if lane.refused_since_s is not None:
+            return 0.0
         limit_s = self._timing.overtake_again_s if lane.is_overtaken else self._timing.overtake_s
         return lane.waits_since_s + limit_s - self._clock.monotonic_s()
 

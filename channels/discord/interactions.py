@@ -25,6 +25,7 @@ from channels.buttons import button_token, read_token
 from channels.config import GroupPolicies, GroupPolicy
 from channels.discord.config import Timing
 from channels.discord.content import BotIdentity, shown_name
+from channels.discord.events import policy_at
 from channels.discord.places import CHANNEL, Place, place_of
 from channels.discord.positions import Positions, moment_of
 
@@ -129,7 +130,7 @@ class Interactions:
             kind, place = int(data["type"]), _place(data)
             if kind not in {_COMMAND, _COMPONENT}:
                 return
-            if place.guild_id and self._policies.of(*place.ids) is GroupPolicy.OFF:
+            if place.guild_id and policy_at(self._policies, place) is GroupPolicy.OFF:
                 await self._tell(data, "discord_not_allowed")
             elif kind == _COMMAND and int(data["data"].get("type") or _SLASH) == _SLASH:
                 await self._command(data, place)
@@ -295,7 +296,7 @@ def _place(data: Json) -> Place:
     channel = data.get("channel")
     if isinstance(channel, dict) and "id" in channel:
         return place_of(channel, guild_id)
-    return Place(channel_id=str(data["channel_id"]), guild_id=guild_id)
+    return Place(channel_id=str(data["channel_id"]), guild_id=guild_id, is_guess=True)
 
 
 def _user(data: Json) -> Json:

@@ -27,6 +27,7 @@ class Place:
     channel_id: str
     guild_id: str = ""
     parent_id: str = ""
+    is_guess: bool = False  # nobody told: it may as well be a thread of whatever channel of its server
 
     @property
     def address(self) -> Address:
@@ -49,10 +50,13 @@ class Place:
 def place_of(channel: Mapping[str, Any], guild_id: str = "") -> Place:
     """Return the place that a Channel object describes; partial ones of interactions carry no guild of their own."""
     thread = channel.get("type") in _THREADS
+    parent_id = str(channel.get("parent_id") or "") if thread else ""
     return Place(
         channel_id=str(channel["id"]),
-        guild_id="" if channel.get("type") == _DM else str(channel.get("guild_id") or guild_id),
-        parent_id=str(channel.get("parent_id") or "") if thread else "",
+        # What was said in a server is never private, whatever its channel is said to be.
+        guild_id=guild_id or ("" if channel.get("type") == _DM else str(channel.get("guild_id") or "")),
+        parent_id=parent_id,
+        is_guess=thread and not parent_id,
     )
 
 

@@ -161,6 +161,7 @@ class Receiver:
                 self._mark_gap(place, after)
 
     def _mark_gap(self, place: Place, after: int) -> None:
+        self._positions.open_gap(place.channel_id, after)
         lane = self._lanes.get(place.channel_id)
         if lane is not None:
             lane.place, lane.gap_after = place, after
@@ -197,6 +198,7 @@ class Receiver:
         """Handle what a channel's history holds after the gap began, then drop what of it waits as well."""
         after = first_of_gap(lane.gap_after or 0, self._clock.now_us())
         lane.gap_after = None
+        self._positions.open_gap(lane.channel_id, after)
         count = 0
         while True:
             try:
@@ -211,6 +213,8 @@ class Receiver:
                 await self._handle("MESSAGE_CREATE", message, lane)
                 after = number_of(message)
                 count += 1
+            is_whole = len(page) < PAGE and lane.gap_after is None
+            await self._stored(partial(self._positions.read_up_to, lane.channel_id, after, is_whole=is_whole))
             if len(page) < PAGE:
                 break
         if count:

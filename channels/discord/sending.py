@@ -59,6 +59,8 @@ _NOBODY: dict[str, Any] = {"parse": []}  # no text of ours may ring anybody's ph
 Caller = Callable[..., Awaitable[Any]]
 """`Api.call`."""
 
+_NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+
 _log = get_logger(__name__)
 
 
@@ -258,8 +260,8 @@ class _Delivery:
             return await self._post(body, files)
 
     async def _post(self, body: dict[str, Any], files: Sequence[Upload]) -> str:
-        return message_id_of(
-            await self._call(
+        try:
+            answer = await self._call(
                 "POST",
                 "/channels/{channel_id}/messages",
                 channel_id=self._channel_id,
@@ -267,7 +269,12 @@ class _Delivery:
                 files=files,
                 timeout_s=self._timing.upload_s if files else self._timing.call_s,
             )
-        )
+        except Refused as exc:
+            if exc.code or exc.status not in _NOT_THERE:
+                raise
+            # Discord gives a code with each of these: it was never asked, and can be when its proxy knows it again.
+            raise ChannelError(str(exc)) from exc
+        return message_id_of(answer)
 
     async def _finish_draft(self, body: dict[str, Any], draft_id: str) -> bool:
         """Turn the draft into the final text; False when there is no draft any more."""

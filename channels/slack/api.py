@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -23,7 +23,7 @@ from bot.errors import ChannelAuthError, ChannelError, RateLimited, SendUncertai
 from bot.log import get_logger
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
-from channels.slack.errors import NOT_THERE, Refused, ServerTrouble, refusal
+from channels.slack.errors import NOT_THERE, PageMissing, Refused, ServerTrouble, refusal
 
 NEEDED_SCOPE = "chat:write"
 """Without it nothing can be answered."""
@@ -77,7 +77,7 @@ class WebApi:
         self._app_token = section.app_token.get_secret_value()
         self.client = self._client(self._bot_token)
         self._app_client = self._client(self._app_token)
-        self.can_look = True  # False: nobody can say what arrived, so a 5xx is taken as not carried out
+        self.cannot_look: Callable[[str], bool] = _sees  # into this conversation: a 5xx is no doubt there
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -125,7 +125,8 @@ class WebApi:
             async with asyncio.timeout(self._timing.call_s):
                 return await client.api_call(method, data=form)
         except SlackApiError as exc:
-            raise _refused(exc, method, sends=sends, can_look=self.can_look, key=key) from None
+            can_look = not self.cannot_look(str(params.get("channel") or params.get("channel_id") or ""))
+            raise _refused(exc, method, sends=sends, can_look=can_look, key=key) from None
         except AttributeError:  # what the SDK says to text that is declared to be text
             raise _unreadable(method, HTTPStatus.OK, sends=sends) from None
         except SlackClientError as exc:
@@ -269,6 +270,10 @@ class WebApi:
             await session.close()
 
 
+def _sees(chat_id: str) -> bool:  # noqa: ARG001  # nothing is known of any conversation
+    return False
+
+
 def _form_value(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -304,7 +309,7 @@ def _unreadable(method: str, status: int, *, sends: bool, can_look: bool = True)
     """Return the error for an answer that is not Slack's: a gateway's page, or half of one."""
     text = f"{method}: an answer that is no JSON (status {status})"
     if status in _ABSENT:  # whoever answers so has not done it
-        return ChannelError(text) if sends else Refused(text, code="unknown_method")
+        return ChannelError(text) if sends else PageMissing(text, code="unknown_method")
     if not (sends and can_look) and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServerTrouble(text)
     return SendUncertain(text) if sends else ChannelError(text)

@@ -18,7 +18,7 @@ from bot.log import get_logger
 from channels.slack.api import WebApi
 from channels.slack.config import Timing
 from channels.slack.content import instant_us
-from channels.slack.errors import Refused
+from channels.slack.errors import PageMissing, Refused
 from channels.slack.positions import Positions
 from channels.slack.threads import Threads
 
@@ -30,6 +30,7 @@ MOST_CONVERSATIONS = 2_000
 _KINDS = ("im", "mpim", "private_channel", "public_channel")
 _KEPT = 1_000  # messages of one conversation that wait
 _LOOK_S = 1.0
+_OUTAGE_S = 120.0  # how long a page in place of Slack's answer is taken for a proxy's outage
 _NEW_THREADS = 50  # threads begun in the gap that are looked into, a conversation
 
 Json = dict[str, Any]
@@ -66,6 +67,7 @@ class CatchUp:
         self._keeps = asyncio.Event()
         self._taking = asyncio.Lock()
         self._overtaken: set[str] = set()  # channels of which it was said that newer messages go first
+        self._missing_since_s: dict[str, float] = {}  # channel ("" = the list of them) -> since when it is a page
         self._is_slow = False  # nobody needs to wait at the gate until something was read again
         self._listed = False
         self._busy = asyncio.Lock()
@@ -109,6 +111,14 @@ class CatchUp:
             kept[str(event.get("ts") or "")] = event
         self._keeps.set()
         raise OlderFirst("older messages are being read")
+
+    def changed(self, event: Json) -> None:
+        """Somebody edited a message: one that waits is taken as it is now."""
+        message = event.get("message")
+        ts = str(message.get("ts") or "") if isinstance(message, dict) else ""
+        waiting = self._kept.get(str(event.get("channel") or ""), {})
+        if ts in waiting and isinstance(message, dict):
+            waiting[ts] = {**waiting[ts], **message, "type": waiting[ts].get("type")}
 
     def _leave_to_reading(self, channel: str, thread: str) -> None:
         """Have a message read that is not taken now, also when a page without it is on its way already."""
@@ -204,6 +214,8 @@ class CatchUp:
                         self._positions.hold(channel)
             self._listed = True
         except Refused as exc:
+            if self._may_pass("", exc):
+                return
             self._listed = True
             _log.warning("conversations not listed, only known ones are caught up", error=str(exc))
         except RateLimited as exc:
@@ -230,6 +242,10 @@ class CatchUp:
                 self._tried.discard(channel)  # the others would be refused as well
                 return
             except (ChatGone, Refused) as exc:
+                if self._may_pass(channel, exc):
+                    self._waited_for[channel] = float("-inf")  # nobody waits for what may never come
+                    await self._take_kept(channel)
+                    return
                 _log.info("missed messages cannot be read", chat=f"slack:{channel}", error=str(exc))
             except ChannelError as exc:
                 self._wait(self._timing.rescan_s)
@@ -241,8 +257,16 @@ class CatchUp:
             self._overtaken.discard(channel)
             self._late.pop(channel, None)
             self._waited_for.pop(channel, None)
+            self._missing_since_s.pop(channel, None)
             self._done.add(channel)
             self._positions.release(channel)
+
+    def _may_pass(self, channel: str, exc: ChannelError) -> bool:
+        """Say whether what is refused is worth asking for again."""
+        if not isinstance(exc, PageMissing):
+            return False
+        now_s = self._clock.monotonic_s()
+        return now_s - self._missing_since_s.setdefault(channel, now_s) < _OUTAGE_S
 
     async def _read_all(self, channel: str) -> None:
         """Read until nothing was left to the reading meanwhile."""
@@ -293,6 +317,8 @@ class CatchUp:
                 if len(found) >= MOST:
                     break
         except Refused as exc:
+            if self._may_pass(channel, exc):
+                raise
             _log.info("missed replies cannot be read", chat=f"slack:{channel}:{thread}", error=str(exc))
         return found
 

@@ -12,6 +12,7 @@ from bot.log import get_logger
 from bot.messages import Address, Attachment, InboundMessage, OutboundMessage, Quote
 from bot.records import OutboxRow
 from channels.slack import media
+from channels.slack.blindness import Blindness
 from channels.slack.config import SlackConfig, Timing
 from channels.slack.content import Identity
 from channels.slack.events import CHANNEL
@@ -70,6 +71,7 @@ class SlackChannel(SupervisedChannel):
         self._opening = asyncio.Lock()
         self._closed = False
         self._threads = Threads()
+        self._blindness = Blindness(context.clock)
         self._me: Identity | None = None
         self._positions: Positions | None = None
         self._connection: Connection | None = None
@@ -145,6 +147,7 @@ class SlackChannel(SupervisedChannel):
         from channels.slack.sending import Sender
 
         api = WebApi(self._section, self._timing)
+        api.cannot_look = self._blindness.holds
         extras = Extras(api, self._context.clock)
         return _Parts(
             api=api,
@@ -172,7 +175,7 @@ class SlackChannel(SupervisedChannel):
         from channels.slack.lookup import find_sent  # the markdown parser: 30 ms
 
         found = await find_sent(parts.api, await self._identity(parts), row)
-        parts.api.can_look = found is not None
+        self._blindness.note(row.message.address.chat_id, could_look=found is not None)
         return found
 
     async def earlier(self, message: InboundMessage) -> tuple[Quote, ...]:

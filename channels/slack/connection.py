@@ -85,6 +85,7 @@ class Connection:
             take=self._receiver.missed,
         )
         self._receiver.gate = self._catchup.gate
+        self._receiver.changed = self._catchup.changed
         self._receiver.failed = self._catchup.again
         self.app: AsyncApp = build_app(me, self._receiver)
         self.socket = Socket(api, timing, context.clock, self._envelopes.put)

@@ -51,6 +51,10 @@ class Refused(SendRejected):  # named like its family in bot/errors.py
         self.code = code
 
 
+class PageMissing(Refused):  # likewise
+    """A page says that there is no such method, which is not how Slack says it: perhaps only a proxy's outage."""
+
+
 class ServerTrouble(ChannelError):  # likewise
     """Slack, or what stands before it, answers a call with a 5xx: what changes something in place can be repeated."""
 

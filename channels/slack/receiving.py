@@ -80,8 +80,8 @@ class Errands:
 class Receiver:
     """Takes events, presses and commands for one installation.
 
-    `gate` is awaited with a new message before it is looked at, `failed` told of the conversation
-    of one that was not committed.
+    `gate` is awaited with a new message before it is looked at, `changed` told of an edit, `failed` of the
+    conversation of a message that was not committed.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Receiver:
         self._show_outcome = show_outcome
         self._check_place = check_place
         self.gate: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None
+        self.changed: Callable[[dict[str, Any]], None] | None = None
         self.failed: Callable[[str], None] | None = None
         self.ended = ""  # what tells that the app is not wanted any more
 
@@ -151,6 +152,8 @@ class Receiver:
         channel = str(event.get("channel") or "")
         if kind in {"message", "app_mention"}:
             if event.get("subtype") == "message_changed":
+                if self.changed is not None:
+                    self.changed(event)
                 await self._edited(event)
             elif event.get("subtype") != "message_deleted":
                 if self.gate is not None and not is_own(event, self._reader.me):

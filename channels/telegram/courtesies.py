@@ -32,13 +32,12 @@ class Courtesies:
     def __init__(self, timing: Timing, clock: Clock) -> None:
         self._timing = timing
         self._clock = clock
-        self._missing: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._until_s: dict[str, float] = {}
 
     def rests(self, method: str) -> bool:
         """Say whether a call would be of no use now."""
-        return method in self._missing or self._clock.monotonic_s() < self._until_s.get(method, 0.0)
+        return self._clock.monotonic_s() < self._until_s.get(method, 0.0)
 
     async def call(self, api: BotApi, method: str, params: Mapping[str, Any]) -> None:
         """Make a call, unless the method rests.
@@ -52,9 +51,7 @@ class Courtesies:
         try:
             await api.call(method, params, timeout_s=self._timing.call_s)
         except MethodMissing as exc:
-            if method not in self._missing:
-                _log.warning("the server does not have this method: left out from now on", error=str(exc))
-                self._missing.add(method)
+            self._rest(method, "the server does not have this method: left out for a while", str(exc))
             raise
         except (ChannelAuthError, ChatGone, RateLimited, SendRejected):
             self._failures[method] = 0
@@ -71,5 +68,9 @@ class Courtesies:
     def _failed(self, method: str, error: str) -> None:
         self._failures[method] += 1
         if self._failures[method] >= FAILURES_LIMIT and not self.rests(method):
-            _log.warning("fails again and again: left out for a while", error=error, rest_s=REST_S)
-            self._until_s[method] = self._clock.monotonic_s() + REST_S
+            self._rest(method, "fails again and again: left out for a while", error)
+
+    def _rest(self, method: str, words: str, error: str) -> None:
+        say = _log.debug if method in self._until_s else _log.warning
+        say(words, error=error, rest_s=REST_S)
+        self._until_s[method] = self._clock.monotonic_s() + REST_S

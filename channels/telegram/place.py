@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import SendRejected
+from bot.errors import ChannelError, SendRejected
 from bot.log import get_logger
 from bot.messages import Address
 from channels.telegram.config import Timing
+from channels.telegram.errors import MethodMissing
 
 if TYPE_CHECKING:  # importing the SDK costs 0.3 s; here it only names types
     from channels.telegram.api import BotApi
@@ -48,6 +49,11 @@ class Place:
         timeout_s = self._timing.call_s if method == "sendMessage" else self._timing.upload_s
         try:
             sent = await self._api.call(method, params, timeout_s=timeout_s)
+        except MethodMissing as exc:
+            if method != "sendMessage":
+                raise
+            # There is nothing in its place, and every server has it: it comes back.
+            raise ChannelError(str(exc)) from exc
         except SendRejected as exc:
             if "message_thread_id" not in params or not mentions(exc, _THREAD_LOST):
                 raise

@@ -10,6 +10,7 @@ from bot.errors import ChannelAuthError, ChannelError, SendRejected, SendUncerta
 from bot.interfaces import SendProgress
 from bot.log import get_logger
 from bot.messages import Attachment, OutboundMessage
+from bot.records import UNKNOWN_PART
 from channels.files import FileLeftOut, is_all_there_is, refused_there, require_something_to_send, with_words
 from channels.telegram.config import Timing
 from channels.telegram.place import Place, is_about_markup, mentions
@@ -128,7 +129,7 @@ class _Delivery:
             if ids is not None:
                 await self._note(ids, is_last=is_last)
                 return
-        elif not self._progress.sent_ids[-1].isdecimal():
+        elif self._progress.sent_ids[-1] == UNKNOWN_PART:
             # Nobody knows whether the request that carried the album got through; it is not sent a third time.
             await self._note([self._progress.sent_ids[-1]] * (step.count - done), is_last=is_last)
             return
