@@ -341,7 +341,7 @@ class McpSession:
     def _failure(self, error: MCPError, mark: CallMark) -> CallFailed:
         signals = self._signals
         if mark.is_unsent or mark.is_session_gone:
-            return CallFailed(signals.why or "the connection is lost", Fate.UNSENT, is_over=True)
+            return CallFailed(mark.problem or signals.why or "the connection is lost", Fate.UNSENT, is_over=True)
         if error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST):
             why = signals.why or f"the connection is lost ({error.message})"
             fate = Fate.UNKNOWN if mark.is_tried or not self._is_http else Fate.UNSENT
@@ -386,6 +386,8 @@ def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> Dutif
     status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
     if mark.is_unauthorized:  # what was tried after that, in the older protocol, may have failed for another reason
         status = HTTPStatus.UNAUTHORIZED
+    if mark.problem and not status:
+        return SessionFailed(mark.problem)
     if status:
         return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
     return SessionFailed(signals.why or _in_words(root))
