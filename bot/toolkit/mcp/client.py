@@ -55,6 +55,7 @@ _WORDS_CHARS = 500  # of a server's own words in a message of ours
 _LOST = ("Connection closed", "SSE stream")
 _NO_ANSWER = ("Unexpected content type", "server answered a request with 202")  # of the SDK, for a success
 _LOGIN_STATUSES = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_OF_CALLS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INTERNAL_ERROR)  # errors that are not of sessions
 _LISTEN_AGAIN_S = 5.0
 _KNOWS_S = 5.0  # how long a server may take to say whether it knows a session
 
@@ -326,6 +327,10 @@ class McpSession:
         except MCPError as error:
             if error.code == types.URL_ELICITATION_REQUIRED:
                 raise _VisitsWanted(error) from None
+            if is_check:
+                mark.is_session_doubtful = mark.is_session_doubtful or self._is_refused(error, mark)
+            elif self._is_http and not self._is_modern and not mark.status and error.code not in _OF_CALLS:
+                self._signals.doubt.set()  # some servers say so that they do not know the session
             if mark.is_session_doubtful and (is_check or not await self._knows_session()):
                 mark.is_session_gone = True
                 self._signals.end("the server does not know the session any more")
@@ -337,6 +342,13 @@ class McpSession:
             raise CallFailed(_in_words(error), fate, is_over=self._signals.over.is_set()) from None
         finally:
             current_mark.reset(before)
+
+    def _is_refused(self, error: MCPError, mark: CallMark) -> bool:
+        """Say whether a session is of no use, as what no server refuses was refused in it."""
+        if self._is_modern or not self._is_http or mark.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return False
+        is_lost = error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST)
+        return bool(mark.status) or not (is_lost or error.code in _OF_CALLS)
 
     def _failure(self, error: MCPError, mark: CallMark) -> CallFailed:
         signals = self._signals
