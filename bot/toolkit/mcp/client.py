@@ -1,6 +1,6 @@
 """The narrow door to the SDK: opens sessions, and speaks plain JSON and our own errors to everybody else.
 
-The only module that imports the SDK, with `streams`, `network_door`, `sdk_callbacks` and `sdk_failures`, which it alone
+The only module that imports the SDK for that, with `streams`, `network_door`, `sdk_callbacks` and `sdk_failures`.
 Importing it takes more than a second: `connection` does so in a thread, once a server is configured.
 """
 
