@@ -37,6 +37,7 @@ _PER_CHANNEL = 16  # sends under way at once, so that one slow platform cannot t
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 1.0, 60.0
 _LOOK_AFTER_S = 1.0  # what was sent a moment ago may not be found yet
 _QUICK_TRIES = 3  # so often something that changed the situation is followed up at once
+_GIVE_UP_TRIES = 3  # so often a message has failed at least before it is given up; what a rate limit stops is no try
 _STORE_RETRY_S = 1.0
 _DRAIN_POLL_S = 0.05
 
@@ -172,6 +173,8 @@ class Delivery:
     async def _deliver(self, row: OutboxRow) -> None:
         """Send one row and settle it. One of the four places that catch everything: a row must not be lost."""
         name = row.message.address.channel
+        if self._spool is not None:
+            row = replace(row, message=self._spool.as_here(row.message))
         with bind(chat=row.message.address.key, outbox=row.id):
             try:
                 await self._send(row, self._channels[name])
@@ -218,16 +221,9 @@ class Delivery:
             fault_point("settled")
             if more:
                 self._bus.ring(Topic.OUTBOUND)
-            if progress.is_known:  # else somebody may have it sent again
-                await self._forget_files(row)
-
-    async def _forget_files(self, row: OutboxRow) -> None:
-        """Remove the copies of a message's files; what fails is left to the next clean-up."""
-        if self._spool is not None and any(file.copy for file in row.message.attachments):
-            try:
-                await asyncio.to_thread(self._spool.forget, row.message.attachments)
-            except OSError as exc:
-                _log.warning("copies of sent files not removed", error=str(exc))
+            files = row.message.attachments
+            if files and self._spool is not None and progress.is_known:  # else somebody may have it sent again
+                await asyncio.to_thread(self._spool.forget, files)
 
     # --- sends whose outcome is unknown
 
@@ -296,7 +292,7 @@ class Delivery:
 
     async def _cannot_look(self, row: OutboxRow, progress: _Progress, error: str, retry_after_s: float | None) -> None:
         """Look again with growing pauses; after the patience is used up the message is a dead letter."""
-        if self._is_overdue(row, self._patience_us):
+        if self._is_hopeless(row):
             await self._doubt(row, progress, f"outcome unknown: {error}", is_hopeless=True)
             return
         wait_s = retry_after_s if retry_after_s is not None else _backoff_s(row.attempts)
@@ -369,7 +365,7 @@ class Delivery:
         sent_ids: Sequence[str] | None = None,
     ) -> None:
         """Queue a row again with growing pauses; after the patience is used up it becomes a dead letter."""
-        if self._is_overdue(row, self._patience_us):
+        if self._is_hopeless(row):
             _log.error("message given up", error=error)
             await self._give_up(row, error)
             return
@@ -384,6 +380,13 @@ class Delivery:
             await self._outbox.settle(row.id, [])
         else:
             await self._outbox.bury(row.id, error)
+
+    def _is_hopeless(self, row: OutboxRow) -> bool:
+        """Say whether a message has failed for long enough, and more than by bad luck.
+
+        Time alone says little: a rate limit may have used it up, or this process may not have run.
+        """
+        return row.attempts >= _GIVE_UP_TRIES - 1 and self._is_overdue(row, self._patience_us)
 
     def _is_overdue(self, row: OutboxRow, patience_us: int) -> bool:
         return bool(row.tried_us) and self._clock.steady_us() - row.tried_us > patience_us

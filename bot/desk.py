@@ -144,7 +144,11 @@ class ControlDesk:
 
     async def drop_outbox(self, request: Json) -> list[Json]:
         """Forget messages; `ids` null: all dead letters."""
-        return self._changed(await self._engine.store.overview.drop(request["ids"]), "dropped")
+        change = await self._engine.store.overview.drop(request["ids"])
+        letters = self._changed(change, "dropped")
+        files = [file for row in change.rows for file in row.message.attachments]
+        await asyncio.to_thread(self._engine.room.spool.forget, files)
+        return letters
 
     def _changed(self, change: OutboxChange, verb: str) -> list[Json]:
         if change.refused:

@@ -12,14 +12,16 @@ import errno
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from bot.log import get_logger
-from bot.messages import Attachment
+from bot.messages import Attachment, OutboundMessage
 
 LIMIT_BYTES = 1024 * 1024 * 1024
 """Of all copies together: twenty of the largest files that any platform takes, so that no chat fills the disk."""
@@ -32,7 +34,7 @@ _log = get_logger(__name__)
 
 
 class SpoolFull(Exception):
-    """Files of `LIMIT_BYTES` wait to be sent already."""
+    """Files of `LIMIT_BYTES` wait to be sent already, or failed to be and may be sent again."""
 
 
 class Spool:
@@ -40,6 +42,7 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._naming = threading.Lock()  # for `_made`, and for names that come into the folder
         self._made: dict[str, float] = {}  # names of copies that this process made, and when by the monotonic clock
 
     def keep(self, file: BinaryIO, *, limit_bytes: int) -> tuple[Path, int]:
@@ -54,26 +57,33 @@ class Spool:
         size = min(os.fstat(file.fileno()).st_size, limit_bytes)
         self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         if self._used() + size > LIMIT_BYTES:
-            raise SpoolFull(f"files of {LIMIT_BYTES:,} bytes wait to be sent already")
-        descriptor, name = tempfile.mkstemp(dir=self._folder)  # mode 0600, whatever the umask
-        copy = Path(name)
-        self._made[copy.name] = time.monotonic()
+            raise SpoolFull(f"files of {LIMIT_BYTES:,} bytes wait to be sent already, or failed to be")
+        with self._naming:
+            descriptor, name = tempfile.mkstemp(dir=self._folder)  # mode 0600, whatever the umask
+            copy = Path(name)
+            self._made[copy.name] = time.monotonic()
         try:
             with os.fdopen(descriptor, "wb") as target:
                 size = _copy(file, target, size)
                 os.fsync(target.fileno())
             _sync_folder(self._folder)
         except BaseException:
-            copy.unlink(missing_ok=True)
+            self._drop(copy.name)
             raise
         return copy, size
 
+    def as_here(self, message: OutboundMessage) -> OutboundMessage:
+        """Return a message whose copies are looked for in this folder: the data may have been moved since then."""
+        if not any(file.copy for file in message.attachments):
+            return message
+        files = (self._as_here(file) if file.copy else file for file in message.attachments)
+        return replace(message, attachments=tuple(files))
+
     def forget(self, files: Iterable[Attachment]) -> None:
-        """Remove the copies of files that are not to be sent any more. Blocks; idempotent."""
+        """Remove the copies of files that are not to be sent any more; what fails is left to `clean`. Blocks."""
         for file in files:
-            if file.copy and Path(file.copy).parent == self._folder:
-                Path(file.copy).unlink(missing_ok=True)
-                self._made.pop(Path(file.copy).name, None)
+            if file.copy:
+                self._drop(Path(file.copy).name)
 
     async def clean(self, wanted: Callable[[], Awaitable[Collection[str]]]) -> None:
         """Remove the copies that no message names: of calls that a crash cut short, of messages that were dropped.
@@ -87,20 +97,31 @@ class Spool:
         named = {Path(path).name for path in await wanted()}
         await asyncio.to_thread(self._remove, there - named)
 
-    def _names(self) -> set[str]:
+    def _as_here(self, file: Attachment) -> Attachment:
+        return replace(file, copy=str(self._folder / Path(file.copy).name))
+
+    def _drop(self, name: str) -> None:
+        with self._naming:
+            self._made.pop(name, None)
         try:
-            return {entry.name for entry in os.scandir(self._folder)}
-        except FileNotFoundError:
-            return set()
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError as exc:
+            _log.warning("copy of a file not removed", name=name, error=str(exc))
+
+    def _names(self) -> set[str]:
+        with self._naming:
+            try:
+                return {entry.name for entry in os.scandir(self._folder)}
+            except FileNotFoundError:
+                return set()
 
     def _remove(self, names: set[str]) -> None:
         oldest_s = time.monotonic() - _FRESH_S
-        self._made = {name: made_s for name, made_s in self._made.items() if made_s > oldest_s}
-        for name in names - self._made.keys():
-            try:
-                (self._folder / name).unlink(missing_ok=True)
-            except OSError as exc:
-                _log.warning("copy of a sent file not removed", name=name, error=str(exc))
+        with self._naming:
+            self._made = {name: made_s for name, made_s in self._made.items() if made_s > oldest_s}
+            unneeded = names - self._made.keys()
+        for name in unneeded:
+            self._drop(name)
 
     def _used(self) -> int:
         used = 0

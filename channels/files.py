@@ -219,7 +219,8 @@ def _opened(file: Attachment) -> BinaryIO:
     """
     if file.copy:
         folder, name = os.path.split(file.copy)
-        return WorkspaceView(root=Path(folder), shared=Path(folder), alone=True).open_read(name)
+        root = Path(os.path.realpath(folder))
+        return WorkspaceView(root=root, shared=root, alone=True).open_read(name)
     if not file.root:
         return open(os.open(file.path, _READ), "rb")  # noqa: PTH123  # a pipe must not be waited for
     inside = os.path.relpath(file.path, file.root)

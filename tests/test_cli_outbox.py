@@ -176,3 +176,17 @@ async def test_a_number_that_is_none_is_an_error(program: Program, command: str)
         wrong = await program.run("outbox", command, "--", word)
         assert wrong.code == 2
         assert "no number of a message" in wrong.err
+
+
+async def test_the_files_of_a_dropped_message_go_with_it(program: Program) -> None:
+    async with stored(program) as store:
+        copies = [program.data / "outgoing" / name for name in ("a", "b")]
+        copies[0].parent.mkdir()
+        for copy in copies:
+            copy.write_bytes(b"x")
+        files = [Attachment(kind="document", name="plan.pdf", path="/p", copy=str(copy)) for copy in copies]
+        first, second = [await store.outbox.put(outbound("x", HERE, attachments=(file,))) for file in files]
+    assert (await program.run("outbox", "drop", str(first), str(second + 1))).code != 0
+    assert [copy.exists() for copy in copies] == [True, True]
+    assert (await program.run("outbox", "drop", str(first))).code == 0
+    assert [copy.exists() for copy in copies] == [False, True]

@@ -6,6 +6,7 @@ Waits and leases go on as if nothing had happened; only reminders follow the wal
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,26 @@ async def test_what_arrived_is_looked_for_from_before_the_first_try(tmp_path: Pa
                 engine.advance(1)
                 await asyncio.sleep(0.01)
         assert channel.looks[0].first_try_us <= tried_us + min(0, jump_s) * US_PER_S
+
+
+async def test_what_arrived_is_looked_for_long_enough_ago_where_the_clock_was_ahead(tmp_path: Path) -> None:
+    """The process before had a clock that was a day ahead: when it tried is not known any more."""
+    channel = Looking()
+    channel.failures.append(SendUncertain("reset"))
+    async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery"]) as engine:
+        tried_us = engine.clock.now_us()
+        engine.clock.advance(24 * HOUR_S)
+        await engine.bus.publish_outbound(outbound("perhaps"))
+        await engine.until(lambda: len(channel.attempts) == 1)
+        await engine.crash()
+    setup = replace(engine.setup, clock=FakeClock())
+    setup.clock.advance(600)
+    async with again(setup, start=["delivery"]) as engine:
+        async with asyncio.timeout(10):
+            while not channel.looks:
+                engine.advance(1)
+                await asyncio.sleep(0.01)
+        assert channel.looks[0].first_try_us <= tried_us
 
 
 async def test_reminders_follow_the_wall_clock(tmp_path: Path) -> None:

@@ -250,3 +250,30 @@ async def test_draining_waits_for_what_is_due_and_not_for_what_is_not(tmp_path: 
             await draining
         assert channel.texts() == ["on its way"]
         assert channel.texts("c2") == []
+
+
+async def test_a_rate_limit_does_not_use_up_the_patience_with_other_failures(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    channel.failures.extend([RateLimited("429", retry_after_s=1_800), ChannelError("502"), ChannelError("502")])
+    async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery"]) as engine:
+        await engine.bus.publish_outbound(outbound("held"))
+        await sent_away(engine, advance_s=10)
+        assert (channel.texts(), (await engine.store.overview.status()).dead_letter_count) == (["held"], 0)
+
+
+@pytest.mark.parametrize(
+    "failure", [ChannelError("502", retry_after_s=60), RateLimited("429", retry_after_s=60)], ids=["failed", "limited"]
+)
+async def test_time_in_which_nothing_ran_does_not_use_up_the_patience(tmp_path: Path, failure: ChannelError) -> None:
+    channel = MemoryChannel()
+    channel.failures.append(failure)
+    async with rig(tmp_path, PROVIDER, channels=(channel,), start=["delivery"]) as engine:
+        await engine.bus.publish_outbound(outbound("held"))
+        await engine.until(lambda: len(channel.attempts) == 1)
+        while (await engine.store.overview.status()).outbox_delayed == 0:
+            await asyncio.sleep(0.01)
+    engine.clock.advance(8 * 3_600)
+    channel.failures.append(failure)
+    async with again(engine.setup, start=["delivery"]) as engine:
+        await sent_away(engine, advance_s=10)
+        assert (channel.texts(), (await engine.store.overview.status()).dead_letter_count) == (["held"], 0)

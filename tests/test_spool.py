@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
+import threading
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,6 +15,8 @@ import pytest
 from bot import spool as spool_module
 from bot.messages import Attachment
 from bot.spool import Spool, SpoolFull
+from channels.files import read_outbound
+from tests.support.stores import outbound
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_what_waits_is_bounded_in_all(tmp_path: Path, folder: Path) -> None:
     huge = tmp_path / "huge.bin"
     with huge.open("wb") as file:
         file.truncate(spool_module.LIMIT_BYTES + 1)  # takes no room on the disk
-    with pytest.raises(SpoolFull, match="wait to be sent already"):
+    with pytest.raises(SpoolFull, match="wait to be sent already, or failed to be"):
         kept(spool, huge, limit_bytes=2 * spool_module.LIMIT_BYTES)
     assert list(folder.iterdir()) == []
 
@@ -109,3 +115,50 @@ async def test_a_copy_whose_message_is_committed_just_now_is_not_cleaned_up(tmp_
 async def test_where_nothing_was_ever_copied_there_is_nothing_to_clean_up(folder: Path) -> None:
     await Spool(folder).clean(nothing)
     assert not folder.exists()
+
+
+async def test_copies_are_found_where_the_data_live_now(tmp_path: Path, folder: Path) -> None:
+    """Messages name copies by their whole path; a backup may be restored elsewhere."""
+    (tmp_path / "a.txt").write_text("words")
+    copy, _ = kept(Spool(folder), tmp_path / "a.txt")
+    folder.rename(tmp_path / "moved")
+    spool = Spool(tmp_path / "moved")
+    original = Attachment(kind="voice", path="/v.ogg")
+    message = outbound("x", attachments=(of(copy), original))
+    here = spool.as_here(message)
+    assert here.attachments[1] is original
+    assert read_outbound(here.attachments[0], limit_bytes=100) == b"words"
+    spool.forget(message.attachments)
+    assert list((tmp_path / "moved").iterdir()) == []
+
+
+def test_the_folder_of_copies_may_be_a_link_to_another_disk(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a.txt").write_text("words")
+    copy, _ = kept(Spool(folder), tmp_path / "a.txt")
+    assert read_outbound(of(copy), limit_bytes=100) == b"words"
+
+
+async def test_cleaning_up_and_copying_do_not_disturb_each_other(tmp_path: Path, folder: Path) -> None:
+    """Both are done by threads, and what fails in the clean-up ends the process."""
+    (tmp_path / "a.txt").write_text("words")
+    spool, ended = Spool(folder), threading.Event()
+    spool._made.update({str(number): time.monotonic() for number in range(200_000)})  # so that a look takes a while
+    copies = [kept(spool, tmp_path / "a.txt")[0]]
+
+    def copy_on() -> None:
+        while not ended.is_set():
+            copies.append(kept(spool, tmp_path / "a.txt")[0])
+
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    copying = asyncio.create_task(asyncio.to_thread(copy_on))
+    try:
+        for _ in range(10):
+            await spool.clean(nothing)
+    finally:
+        ended.set()
+        await copying
+        sys.setswitchinterval(interval_s)
+    assert all(copy.exists() for copy in copies)

@@ -95,15 +95,11 @@ def migrate_chat(conn: sqlite3.Connection, channel: str, old: str, new: str, *, 
         MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=old),
         MemoryHome(kind=HomeKind.CHAT, channel=channel, ident=new),
     )
-    keys = conn.execute(
-        "SELECT DISTINCT order_key FROM outbox WHERE channel = ? AND chat_id = ?", (channel, new)
-    ).fetchall()
-    for (key,) in keys:
-        if key == before or key.startswith(before + ":"):
-            conn.execute(
-                "UPDATE outbox SET order_key = ? WHERE chat_id = ? AND order_key = ?",
-                (after + key[len(before) :], new, key),
-            )
+    conn.execute(
+        "UPDATE outbox SET order_key = :after || substr(order_key, length(:before) + 1) WHERE channel = :channel"
+        " AND chat_id = :new AND (order_key = :before OR substr(order_key, 1, length(:before) + 1) = :before || ':')",
+        {"after": after, "before": before, "channel": channel, "new": new},
+    )
     conn.execute(
         "INSERT INTO cursors (name, value, updated_us) VALUES (?,?,?)"
         " ON CONFLICT DO UPDATE SET value = excluded.value, updated_us = excluded.updated_us",

@@ -25,6 +25,9 @@ UNSENT = (  # each part is what one of the table's indexes holds
 )
 """The ids of the rows that are not well sent: each of them may be sent again."""
 
+_LOOK_BACK_US = 24 * 3_600 * US_PER_S
+"""How far back what arrived is looked for when it is not known when it was sent."""
+
 _LET_GO_AT_ONCE = 1_000  # rows in one transaction; a few milliseconds
 
 
@@ -250,7 +253,8 @@ class SqlOutbox:
 def resume_waits(conn: sqlite3.Connection, *, now_us: int) -> None:
     """Take up the waits of a process before this one: none can last longer than it was to last in all.
 
-    One that seems to was set by a clock that was ahead. `now_us` is on the scale of waits. A lease has nobody
+    One that seems to was set by a clock that was ahead. Patience with a message begins anew: how long nobody tried
+    to send it, as nothing ran, is not known. `now_us` is on the scale of waits. A lease has nobody
     who holds it.
     """
     conn.execute("UPDATE outbox SET lease_us = 0 WHERE state = 'sending'")
@@ -261,7 +265,12 @@ def resume_waits(conn: sqlite3.Connection, *, now_us: int) -> None:
     conn.execute(
         "UPDATE chats SET not_before_us = :now + hold_us WHERE not_before_us > :now + hold_us", {"now": now_us}
     )
-    conn.execute("UPDATE outbox SET tried_us = :now WHERE tried_us > :now", {"now": now_us})
+    conn.execute(  # with a clock that was ahead, nobody knows by how much: what arrived is looked for from well before
+        "UPDATE outbox SET tried_us = :now, first_try_us = min(first_try_us, :since)"
+        " WHERE state IN ('queued', 'sending') AND tried_us > :now",
+        {"now": now_us, "since": now_us - _LOOK_BACK_US},
+    )
+    conn.execute("UPDATE outbox SET tried_us = :now WHERE state = 'queued' AND tried_us > 0", {"now": now_us})
 
 
 def _one(rows: sqlite3.Cursor) -> OutboxRow | None:

@@ -6,6 +6,7 @@ import asyncio
 import mimetypes
 from typing import Any
 
+from bot.faults import fault_point
 from bot.interfaces import Topic, Unit
 from bot.messages import Address, Attachment, Button, OutboundKind, OutboundMessage, Replay, Risk
 from bot.records import CallResult
@@ -108,9 +109,9 @@ class MessageTool(Tool):
         except PathRefused as exc:
             return ToolResult.refused(str(exc))
         except SpoolFull as exc:
-            return ToolResult.error(f"media: {exc}; try again when they are out")
+            return ToolResult.error(f"media: {exc}; an owner sees and drops them with `dutiful outbox`")
         except OSError as exc:
-            return ToolResult.error(f"media: {exc.strerror}")
+            return ToolResult.error(f"media: cannot be copied for sending: {exc.strerror}")
         except ValueError as exc:
             return ToolResult.error(str(exc))
         same = target == request.address
@@ -125,6 +126,7 @@ class MessageTool(Tool):
             attachments=attachments,
         )
         call_id = current_call_id()
+        fault_point("copied")
 
         def work(unit: Unit) -> CallResult:
             outbox_id = unit.put_outbound(message)

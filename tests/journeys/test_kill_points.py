@@ -38,6 +38,9 @@ OF_A_PATCH = ("change-prepared", "change-under-way:1", "change-under-way:2", "ch
 # A draft is shown, its id kept, and then it is edited into the answer.
 OF_A_DRAFT = ("drafted", "draft-saved", "finished", "sending", "sent", "settled")
 
+# A file is copied, its message committed, sent, and the copy removed.
+OF_A_FILE = ("copied", "after-call", "sending", "sent", "settled")
+
 # The turn's own answer passes each point once, the reminder the second time.
 OF_A_REMINDER = ("sending:2", "sent:2", "settled:2")
 
@@ -175,6 +178,31 @@ async def a_draft_becomes_the_answer(point: str, telegram: BotApi, model: OpenAI
     assert telegram.texts(ADA) == [*left, GROWN, "and now?"]
 
 
+def send_the_plan(request: dict[str, Any]) -> Reply:
+    """Play the model that sends a file, at whatever point it is asked again."""
+    if request["messages"][-1]["role"] == "tool":
+        return Reply(text="there")
+    return Reply(tool_calls=[("message", {"content": "", "media": ["plan.txt"], "progress": True})])
+
+
+async def a_file_goes_out_as_it_was(point: str, telegram: BotApi, model: OpenAIApi, service: Service) -> None:
+    """Killed before its message was committed, the call is made again, with the file as it is then."""
+    folder = service.data_dir / "workspace" / "chats" / folder_name(f"telegram:{ADA}")
+    folder.mkdir(parents=True)
+    (folder / "plan.txt").write_text("first")
+    model.when("plan", send_the_plan)
+    await service.start(fault=point)
+    telegram.user_says(ADA, "the plan")
+    await service.die()
+    (folder / "plan.txt").write_text("second")
+    await service.start()
+    await telegram.wait_for(lambda: "there" in telegram.texts(ADA))
+    sent = [content for _, content, _ in telegram.world.files.values()]
+    doubled = [b"first"] if point == "sent" else []
+    assert sent == [b"second" if point == "copied" else b"first", *doubled]
+    await telegram.wait_for(lambda: list((service.data_dir / "outgoing").iterdir()) == [])
+
+
 class Scenario(Protocol):
     """What happens around a kill at `point`, and what must be true afterwards."""
 
@@ -191,6 +219,7 @@ SCENARIOS: list[tuple[Scenario, str]] = [
     *((a_reminder_arrives, point) for point in OF_A_REMINDER),
     *((a_patch_is_whole, point) for point in OF_A_PATCH),
     *((a_draft_becomes_the_answer, point) for point in OF_A_DRAFT),
+    *((a_file_goes_out_as_it_was, point) for point in OF_A_FILE),
 ]
 AT_ONCE = 2  # a start is work for one core, and half of a journey is waiting
 

@@ -153,3 +153,31 @@ async def test_what_waited_in_it_is_taken_up_in_order(tmp_path: Path, clock: Fak
         assert [row.message.text for row in rows] == ["behind it"]
         [turn] = await store.turns.claim(limit=9)
         assert [item.message.text for item in turn.messages] == ["/first"]
+
+
+async def test_the_waits_in_it_go_on(tmp_path: Path, clock: FakeClock) -> None:
+    """How long they were to last in all is not in it: that a restart must not take for no wait at all."""
+    path = tmp_path / "x.db"
+    begin(path, 6)
+    until_us = clock.now_us() + 600 * US_PER_S
+    conn = sqlite3.connect(path)
+    conn.executemany(
+        "INSERT INTO outbox (order_key, rate_key, channel, chat_id, kind, text, body, state, created_us, not_before_us)"
+        " VALUES (?, ?, 'memory', ?, 'reply', ?, '{}', 'queued', 1, ?)",
+        [
+            ("memory:c1", "memory:c1", "c1", "held itself", until_us),
+            ("memory:c2", "memory:c2", "c2", "held by its chat", 0),
+            ("memory:c3", "memory:c3", "c3", "by a clock that was a month ahead", clock.now_us() + 30 * DAY_US),
+        ],
+    )
+    conn.execute("INSERT INTO chats (rate_key, not_before_us) VALUES ('memory:c2', ?)", (until_us,))
+    conn.commit()
+    conn.close()
+    async with opened(path, clock, exclusive=True) as store:
+        clock.advance(599)
+        assert (await store.outbox.claim(limit=9, channels=["memory"]))[0] == []
+        clock.advance(1)
+        rows, _ = await store.outbox.claim(limit=9, channels=["memory"])
+        assert [row.message.text for row in rows] == ["held itself", "held by its chat"]
+        clock.advance(DAY_S)
+        assert len((await store.outbox.claim(limit=9, channels=["memory"]))[0]) == 3

@@ -112,6 +112,14 @@ async def test_chats_that_wait_for_their_time_are_not_looked_at_either(store: Sq
     assert len(claimed) == len(set(claimed)) == CHATS
 
 
+async def test_a_chat_with_many_threads_moves_in_one_go_through_its_messages(store: SqlStore) -> None:
+    await fill_outbox(store, lambda n: Address(channel="memory", chat_id="c1", thread_id=str(n % 300)))
+    assert await steps_of(store, lambda: store.outbox.migrate_chat("memory", "c1", "c2")) < 1_500 * CHATS
+    rows, _ = await store.outbox.claim(limit=CHATS, channels=MEMORY)
+    assert {row.message.address.chat_id for row in rows} == {"c2"}
+    assert len(rows) == 300
+
+
 async def test_the_queries_read_their_index_in_order(store: SqlStore) -> None:
     def plan(conn: sqlite3.Connection) -> list[str]:
         asked = ((CLAIMABLE, ("memory", 16)), (waiting_lanes(" AND l.channel IN (?)"), (1, "memory", 16)))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.errors import SendRejected
+from bot.errors import ChannelError, SendRejected
 from bot.messages import Button, OutboundKind
 from bot.security.workspace import WorkspaceView
 from channels.files import read_outbound
-from tests.support.engine import MEMBER, OWNER, Rig, calls, rig, said, tool_texts
+from tests.support.engine import MEMBER, OWNER, Rig, again, calls, rig, said, tool_texts
 from tests.support.memory_channel import MemoryChannel, SecondChannel
 from tests.support.providers import ScriptedProvider
 from tests.support.stores import CHAT
@@ -144,6 +145,27 @@ async def test_a_file_is_kept_for_as_long_as_its_message_may_be_sent_again(engin
             await asyncio.sleep(0.01)
 
 
+async def test_a_file_goes_out_although_the_data_have_moved_meanwhile(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    channel.failures.append(ChannelError("502", retry_after_s=10))
+    async with rig(tmp_path / "before", ScriptedProvider(said("x")), channels=(channel,)) as engine:
+        (await chat_root(engine) / "plot.png").write_bytes(b"as it was")
+        sending = asyncio.ensure_future(send(engine, content="", media=["plot.png"], progress=True))
+        await engine.until(lambda: len(channel.attempts) == 1)
+        sending.cancel()
+    (tmp_path / "before").rename(tmp_path / "after")
+    channel.held["c1"] = asyncio.Event()
+    engine.setup.clock.advance(10)
+    async with again(replace(engine.setup, folder=tmp_path / "after"), start=["delivery"]) as engine:
+        await engine.until(lambda: len(channel.attempts) == 2)
+        (attachment,) = channel.attempts[1].attachments
+        assert read_outbound(attachment, limit_bytes=100) == b"as it was"
+        channel.held.pop("c1").set()
+        async with asyncio.timeout(10):
+            while list((tmp_path / "after" / "outgoing").iterdir()):
+                await asyncio.sleep(0.01)
+
+
 async def test_a_call_with_a_file_that_cannot_go_leaves_no_copies(engine: Rig) -> None:
     root = await chat_root(engine)
     (root / "plot.png").write_bytes(b"png")
@@ -151,6 +173,14 @@ async def test_a_call_with_a_file_that_cannot_go_leaves_no_copies(engine: Rig) -
     assert "queued" not in await send(engine, media=["plot.png", "missing.txt"], progress=True)
     assert "empty.txt is empty" in await send(engine, media=["plot.png", "empty.txt"], progress=True)
     assert list((engine.setup.folder / "outgoing").iterdir()) == []
+
+
+async def test_where_no_copy_can_be_made_the_call_says_so_and_nothing_is_queued(engine: Rig) -> None:
+    (await chat_root(engine) / "plot.png").write_bytes(b"png")
+    (engine.setup.folder / "outgoing").write_text("in the way")
+    result = await send(engine, content="look", media=["plot.png"], progress=True)
+    assert result.startswith("media: cannot be copied for sending: File exists")
+    assert engine.channel.texts() == ["final"]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../etc/passwd", "link"])

@@ -13,6 +13,8 @@ SELECT o.id AS id,
        CASE o.state WHEN 'queued' THEN max(o.not_before_us, coalesce(c.not_before_us, 0)) ELSE o.lease_us + 1 END AS at_us
 FROM outbox o LEFT JOIN chats c ON c.rate_key = o.rate_key;
 
+UPDATE outbox SET hold_us = 86400000000 WHERE state = 'queued' AND not_before_us > 0;  -- unknown: a day at most
+UPDATE chats SET hold_us = 86400000000 WHERE not_before_us > 0;
 UPDATE outbox SET tried_us = first_try_us WHERE state IN ('queued', 'sending');
 UPDATE outbox SET due_us = (SELECT n.at_us FROM outbox_next n WHERE n.id = outbox.id)
 WHERE id IN (SELECT min(id) FROM outbox WHERE state IN ('queued', 'sending') GROUP BY order_key);
