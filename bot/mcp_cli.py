@@ -121,9 +121,9 @@ async def log_out(settings: Config, name: str) -> bool:
         UnknownServer: there is none of this name.
     """
     _section(settings, name)
-    from bot.toolkit.mcp.oauth import LoginFile  # as in `log_in`
+    from bot.toolkit.mcp.login_file import LoginFile  # as in `log_in`
 
-    return await asyncio.to_thread(LoginFile(settings.bot.data_dir, name).forget)
+    return await LoginFile(settings.bot.data_dir, name).forget()
 
 
 async def _tell_service(settings: Config, name: str) -> None:

@@ -41,6 +41,10 @@ class McpCommands:
         name, text = split_answer(arguments)
         if not text:
             return CommandResult(text=say(language, "mcp.answer.usage"))
+        open_ones = {} if name else self._asks.questions.answerable(request)
+        if len(open_ones) > 1:
+            lines = [f"- {name} · {words}" for name, words in open_ones.items()]
+            return CommandResult(text=say(language, "mcp.answer.which", questions="\n".join(lines)))
         try:
             end = self._asks.answer(name, text, request)
         except NotUnderstood as exc:

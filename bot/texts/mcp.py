@@ -158,6 +158,12 @@ SENTENCES: Mapping[str, tuple[str, str, str]] = {
         "Diese Frage ist schon beantwortet.",
         "该问题已经回答过。",
     ),
+    "mcp.answer.which": (
+        "Several questions are open. Reply to one of them, or write /answer, its id and the answer:\n{questions}",
+        "Mehrere Fragen sind offen. Bitte auf eine davon antworten oder /answer, ihre Kennung und die Antwort "
+        "schreiben:\n{questions}",
+        "有多个待答问题。请回复其中一个,或发送 /answer、其编号和答案:\n{questions}",
+    ),
     "mcp.answer.usage": (
         "Write /answer, the question's id (ask-…) and the answer.",
         "Bitte /answer, die Kennung der Frage (ask-…) und die Antwort schreiben.",

@@ -35,8 +35,9 @@ from bot.config import McpSection
 from bot.toolkit.mcp.aside import Aside
 from bot.toolkit.mcp.authorization import FORM, Authorization
 from bot.toolkit.mcp.login import log_in
+from bot.toolkit.mcp.login_file import Grant
 from bot.toolkit.mcp.network_door import NetworkDoor
-from bot.toolkit.mcp.oauth import Grant, Logins
+from bot.toolkit.mcp.oauth import Logins
 from bot.toolkit.mcp.session import Signals
 from bot.web.resolver import SystemResolver
 

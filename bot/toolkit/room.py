@@ -69,7 +69,7 @@ class ToolRoom:
             resolver=resolver,
             elicit=self.asks.elicit,
             sample=self.asks.sample,
-            oauth_of=LateLogins(data_dir),
+            oauth_of=LateLogins(data_dir, resolver),
         )
         self.catalogue: ToolCatalogue | None = None
         """What tools there are; set by whoever loads them."""

@@ -11,7 +11,7 @@ from bot.messages import ChatType
 from bot.toolkit.mcp.server_calls import ServerState
 from tests.platforms.mcp_script import form
 from tests.support.engine import MEMBER, OTHER, OWNER, AnsweringProvider, last_user, rig, said
-from tests.support.mcp_desk import Clerk, asking, data_of, desk, question
+from tests.support.mcp_desk import Clerk, answers_of, asking, data_of, desk, name_of, question
 
 SURE = form("Book the flight?", {"sure": {"type": "boolean", "title": "Sure"}}, ["sure"])
 ECHO = AnsweringProvider(lambda request: said(f"re: {last_user(request)}"))
@@ -51,6 +51,25 @@ async def test_an_answer_without_an_id_is_for_the_one_question_a_person_has(send
         await engine.until(lambda: "It waits for you." in engine.channel.texts("c1"))
         told = await engine.asks("/answer yes", chat_type=ChatType.GROUP, sender=sender)
         assert ("went to the server" in told) == (sender == MEMBER)
+
+
+async def test_an_answer_without_an_id_is_for_none_of_two_questions_and_both_are_named(tmp_path: Path) -> None:
+    clerk = Clerk()
+    city = form("Where to?", {"city": {"type": "string", "title": "City"}}, ["city"])
+    async with desk(tmp_path, clerk, asking(SURE), asking(city, name="other")) as (engine, server):
+        await engine.says("call book")
+        first = await question(engine)
+        await engine.until(lambda: "It waits for you." in engine.channel.texts("c1"))
+        await engine.says("call other")
+        second = await question(engine, 2)
+        await engine.until(lambda: engine.channel.texts("c1").count("It waits for you.") == 2)
+        told = await engine.asks("/answer yes")
+        assert "Several questions are open" in told
+        assert f"- {name_of(first)} · " in told
+        assert f"- {name_of(second)} · " in told
+        assert not answers_of(server)
+        assert "went to the server" in await engine.asks(f"/answer {name_of(second)} Oslo")
+        assert "went to the server" in await engine.asks("/answer yes")  # only one is left
 
 
 async def test_a_second_answer_is_told_that_there_was_one(tmp_path: Path) -> None:

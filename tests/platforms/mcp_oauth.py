@@ -6,6 +6,7 @@ After https://modelcontextprotocol.io/specification/2025-11-25/basic/authorizati
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from dataclasses import dataclass, field
@@ -52,6 +53,13 @@ class McpOAuth:
     issuer: str = ""  # what its metadata name instead of the truth
     refuses_initialize: bool = False  # a server of 2026-07-28 only: 400, before it looks at the token
     rotates_refresh: bool = True  # a refresh token works once
+    # How the token endpoint misbehaves: status and body of the next answers to refreshes, in place of the true ones;
+    # what it says besides, or in place of, the fields of a token; where its metadata say that it is.
+    refresh_answers: list[tuple[int, str]] = field(default_factory=list)
+    says: Json = field(default_factory=dict)
+    token_endpoint: str = ""
+    hold: asyncio.Event | None = None  # a refresh is carried out, and answered only once this is set
+    held: asyncio.Event = field(default_factory=asyncio.Event, init=False)  # one waits for that
     clients: dict[str, Json] = field(default_factory=dict, init=False)
     codes: dict[str, Grant] = field(default_factory=dict, init=False)
     access_tokens: dict[str, str] = field(default_factory=dict, init=False)  # with what they are good for
@@ -104,14 +112,18 @@ class McpOAuth:
                 return self._authorize(dict(request.query), origin)
             case "POST", "/token":
                 form = dict(parse_qsl(await request.text()))
-                return self._token(form, request.headers.get("Authorization", ""), origin)
+                answer = self._token(form, request.headers.get("Authorization", ""), origin)
+                if self.hold is not None and form.get("grant_type") == "refresh_token":
+                    self.held.set()
+                    await self.hold.wait()
+                return answer
         return None
 
     def _metadata(self, origin: str) -> Json:
         return {
             "issuer": self._issuer(origin),
             "authorization_endpoint": f"{origin}/authorize",
-            "token_endpoint": f"{origin}/token",
+            "token_endpoint": self.token_endpoint or f"{origin}/token",
             "registration_endpoint": f"{origin}/register",
             "response_types_supported": ["code"],
             "grant_types_supported": self.grants,
@@ -165,6 +177,9 @@ class McpOAuth:
             client, secret = unquote_plus(pair[0]), unquote_plus(pair[2])  # RFC 6749, section 2.3.1
             if not secret or self.secrets.get(client) != secret:
                 return _error("invalid_client", "unknown, or not proved")
+        if form.get("grant_type") == "refresh_token" and self.refresh_answers:
+            status, body = self.refresh_answers.pop(0)
+            return web.Response(status=status, text=body, headers={"Location": f"{origin}/elsewhere"})
         if form.get("grant_type") not in self.grants:
             return _error("unsupported_grant_type", "")
         if not _is_ours(form, origin):
@@ -199,7 +214,7 @@ class McpOAuth:
             "token_type": "Bearer",
             "expires_in": life_s,
             "scope": grant.scope,
-        }
+        } | self.says
         if not self.gives_refresh or not grant.redirect_uri:
             return answer
         self.refresh_tokens[refresh] = grant

@@ -282,6 +282,34 @@ async def test_a_forgotten_session_is_opened_again_however_that_is_said(
             assert len(server.record.received("initialize")) == 2
 
 
+@pytest.mark.parametrize("status", [200, 401, 403, 409, 410, 422, 500, 503])
+async def test_a_forgotten_session_is_noticed_though_it_is_said_as_nobody_would(status: int, tmp_path: Path) -> None:
+    """The call that finds it out may have been carried out, so it is not made again; those that follow work."""
+    async with running("http-2025", tmp_path, mcp_scripts.workshop()) as server:
+        assert isinstance(server, McpServer)
+        server.script.forgotten_status, server.script.forgotten_text = status, "Session terminated"
+        async with linked(section_of(server, "http"), tmp_path) as link:
+            assert await link.ticket("one") == "Ticket 1 is open."
+            server.forget_sessions()
+            with pytest.raises(McpCallError, match="Session terminated"):
+                await link.ticket("two")
+            await link.until(lambda: len(server.record.received("initialize")) == 2)
+            assert await link.ticket("three") == "Ticket 2 is open."
+
+
+@pytest.mark.parametrize("status", [403, 429, 500, 503])
+async def test_an_error_of_a_call_costs_no_session_that_works(status: int, tmp_path: Path) -> None:
+    script = mcp_scripts.workshop()
+    script.faults = [Fault(kind=Kind.STATUS, name="create_ticket", code=status)]
+    async with running("http-2025", tmp_path, script) as server, linked(section_of(server, "http"), tmp_path) as link:
+        with pytest.raises(McpCallError, match=f"HTTP {status}"):
+            await link.ticket("one")
+        if status != 429:
+            await link.until(lambda: server.record.received("ping"))
+        assert await link.echo("still here") == "still here"
+        assert len(server.record.received("initialize")) == 1
+
+
 async def test_a_bad_request_that_speaks_of_sessions_is_not_made_again(tmp_path: Path) -> None:
     """The session is there: what is refused is the call, which may have had an effect before that."""
     script = mcp_scripts.workshop()

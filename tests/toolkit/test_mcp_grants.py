@@ -11,7 +11,7 @@ import pytest
 
 from bot.config import McpSection
 from bot.toolkit.mcp.login import LoginFailed
-from bot.toolkit.mcp.oauth import LoginFile
+from bot.toolkit.mcp.login_file import LoginFile
 from bot.toolkit.mcp.server_calls import McpCallError, ServerState
 from tests.platforms import mcp_scripts
 from tests.platforms.mcp_oauth import McpOAuth

@@ -95,6 +95,28 @@ for number in range(5_000):
             await link.until(lambda: len(link.offers) > 1)
 
 
+@pytest.mark.parametrize("method", ["ping", "roots/list", "sampling/createMessage"])
+async def test_a_flood_of_requests_is_not_answered_to_the_end(method: str, tmp_path: Path) -> None:
+    """What was answered is counted by the server, up to the question that asks for the number."""
+    body = f"""
+for number in range(3_000):
+    params = {{"messages": [], "maxTokens": 1}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": 10_000 + number, "method": {method!r}, "params": params}}))
+print(json.dumps(answer | {{"result": {{"content": [{{"type": "text", "text": "done"}}]}}}}), flush=True)
+answered = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "tools/call":
+        break
+    answered += message.get("id", 0) >= 10_000
+words = [{{"type": "text", "text": str(answered)}}]
+print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": {{"content": words}}}}), flush=True)
+"""
+    async with linked(hostile(body), tmp_path) as link:
+        assert said(await link.connection.call_tool("t", {}, may_repeat=False)) == "done"
+        assert 0 <= int(said(await link.connection.call_tool("t", {}, may_repeat=False))) < 2_500
+
+
 async def test_an_answer_of_too_many_parts_is_cut_and_says_so(tmp_path: Path) -> None:
     part = '{"type": "text", "text": "x"}'
     body = f'print(json.dumps(answer | {{"result": {{"content": [{part}] * 50_000}}}}), flush=True)'

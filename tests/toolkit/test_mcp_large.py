@@ -52,6 +52,27 @@ async def test_a_list_and_an_answer_of_more_than_a_mebibyte_arrive_whole(way: st
         assert len(server.record.of("performed")) == 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_large_answers_that_come_all_at_once_arrive(way: str, tmp_path: Path) -> None:
+    script = Script(name="large", tools=[Tool(name="tell", content=[text(LONG)], hold=True)])
+    async with (
+        running(way, tmp_path, script) as server,
+        linked(section_of(server, way, max_concurrency=64), tmp_path) as link,
+    ):
+        await link.ready()
+        calls = [asyncio.create_task(link.connection.call_tool("tell", {}, may_repeat=False)) for _ in range(64)]
+        await link.until(lambda: len(server.record.received("tools/call")) == 64)
+        await server.release("tell")
+        assert {said(answer) for answer in await asyncio.gather(*calls)} == {LONG}
+
+
+async def test_answers_that_nobody_came_for_are_dropped_by_size() -> None:
+    aside = Aside()
+    tickets = [aside.keep(number, 10 * 1024 * 1024) for number in range(30)]
+    kept = [number for number, ticket in enumerate(tickets) if aside.take(ticket) == number]
+    assert kept == list(range(14, 30))
+
+
 async def test_an_answer_that_is_kept_aside_is_put_back_once() -> None:
     aside = Aside()
     message = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {"text": LONG}})

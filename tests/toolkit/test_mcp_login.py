@@ -14,7 +14,7 @@ import pytest
 
 from bot.config import McpSection
 from bot.toolkit.mcp.login import LoginFailed
-from bot.toolkit.mcp.oauth import LoginFile
+from bot.toolkit.mcp.login_file import LoginFile
 from bot.toolkit.mcp.server_calls import McpCallError, ServerState
 from tests.platforms import mcp_scripts
 from tests.platforms.mcp_oauth import McpOAuth
@@ -203,8 +203,8 @@ async def test_a_login_file_that_is_no_login_counts_as_none(server: McpServer, t
     for content in ("", "{}", "[1]", '{"id": 1, "client": {}, "tokens": {}}', "\x00"):
         file.path.write_text(content)
         assert file.load() is None
-    assert file.forget()
-    assert not file.forget()
+    assert await file.forget()
+    assert not await file.forget()
 
 
 async def test_no_token_is_ever_logged(

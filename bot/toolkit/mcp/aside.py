@@ -19,7 +19,9 @@ from bot.toolkit.mcp.wire_text import whole_letters
 LARGE_BYTES = 256 * 1024
 """What takes longer to parse than the loop may stand still; smaller messages go the usual way."""
 
-_KEPT = 16  # values that nobody came for, as those of cancelled requests, are dropped by those that follow
+# Values that nobody came for, as those of cancelled requests, are dropped by those that follow: the oldest beyond so
+# many if they are large together. All answers of a server may come at once, and be many (`max_concurrency`).
+_KEPT, _KEPT_SMALL, _KEPT_BYTES = 16, 256, 128 * 1024 * 1024
 _KEY = "dutiful/aside"
 
 
@@ -27,20 +29,26 @@ class Aside:
     """What one session keeps aside. Tickets cannot be guessed, so that no server can forge a stand-in."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[str, Any] = OrderedDict()
+        self._values: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
 
-    def keep(self, value: Any) -> dict[str, Any]:
-        """Keep a value and return the object that stands for it."""
+    def keep(self, value: Any, size_bytes: int = 0) -> dict[str, Any]:
+        """Keep a value of that size as text, and return the object that stands for it."""
         ticket = new_id("aside-", 24)
-        self._values[ticket] = value
-        if len(self._values) > _KEPT:
-            self._values.popitem(last=False)
+        self._values[ticket] = value, size_bytes
+        self._bytes += size_bytes
+        while len(self._values) > _KEPT and (self._bytes > _KEPT_BYTES or len(self._values) > _KEPT_SMALL):
+            self._bytes -= self._values.popitem(last=False)[1][1]
         return {_KEY: ticket}
 
     def take(self, stand_in: Any) -> Any:
         """Return what an object stands for, once; the object itself when it stands for nothing."""
         ticket = stand_in.get(_KEY) if isinstance(stand_in, dict) else None
-        return self._values.pop(ticket, stand_in) if isinstance(ticket, str) else stand_in
+        if not isinstance(ticket, str) or ticket not in self._values:
+            return stand_in
+        value, size_bytes = self._values.pop(ticket)
+        self._bytes -= size_bytes
+        return value
 
     async def shrink(self, message: bytes) -> bytes:
         """Return a JSON-RPC message whose result is kept aside; every other or small message with whole letters."""
@@ -53,5 +61,5 @@ class Aside:
             return message  # the SDK says what is wrong with it
         if not isinstance(parsed, dict) or not isinstance(parsed.get("result"), dict):
             return message
-        parsed["result"] = self.keep(parsed["result"])
+        parsed["result"] = self.keep(parsed["result"], len(message))
         return orjson.dumps(parsed)

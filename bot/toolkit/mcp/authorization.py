@@ -32,10 +32,12 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from bot.config import McpSection
-from bot.toolkit.mcp.oauth import Grant
+from bot.toolkit.mcp.login_file import Grant, fields_of, tokens_in
 
 _PROTECTED = "/.well-known/oauth-protected-resource"  # the last place where it may be (RFC 9728, section 3.1)
 _SERVER = "/.well-known/oauth-authorization-server"
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -72,6 +74,7 @@ class Authorization(OAuthClientProvider):
             client_metadata_url=identity if is_address else None,
         )
         self.grant = Grant.CODE
+        self.asked_as = identity or ""
         self._issuer = section.oauth_issuer
         self._old_issuer = ""
         self._scopes = scopes
@@ -95,6 +98,7 @@ class Authorization(OAuthClientProvider):
         try:
             outgoing = await flow.__anext__()
             while True:
+                self._check(str(outgoing.url))
                 response = yield outgoing
                 if outgoing.url.path == _PROTECTED and response.status_code == HTTPStatus.NOT_FOUND:
                     described = yield create_oauth_metadata_request(str(outgoing.url.copy_with(path=_SERVER)))
@@ -104,6 +108,34 @@ class Authorization(OAuthClientProvider):
             return
         finally:
             await flow.aclose()
+
+    def _check(self, address: str) -> None:
+        """Refuse an address without encryption, unless the server's own has none: secrets would be sent there.
+
+        (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#communication-security)
+        """
+        found = urlsplit(address)
+        if found.scheme == "https" or urlsplit(self.context.server_url).scheme == "http" or found.hostname in _LOOPBACK:
+            return
+        raise OAuthFlowError(f"the server leads to {found.scheme}://{found.netloc}, which is not encrypted")
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        """See the SDK's provider, whose errors quote answers with the secrets in them."""
+        if not response.is_success:
+            await super()._handle_token_response(response)
+            return
+        answer = await response.aread()
+        tokens = tokens_in(answer)
+        if tokens is None:
+            error = fields_of(answer).get("error")
+            words = f"refused with {error}" if isinstance(error, str) else "answered without a token"
+            raise OAuthFlowError(f"the authorization server {words}")
+        context = self.context
+        if tokens.scope is None:
+            tokens.scope = context.client_metadata.scope  # RFC 6749, section 5.1
+        context.current_tokens = tokens
+        context.update_token_expiry(tokens)
+        await context.storage.set_tokens(tokens)
 
     def _expected_issuer(self) -> str:
         """See the SDK's provider.
@@ -128,6 +160,8 @@ class Authorization(OAuthClientProvider):
         found = "" if context.oauth_metadata is None else str(context.oauth_metadata.issuer)
         if self._issuer is not None and not issuers_match(found, self._issuer):
             raise OAuthFlowError(f"the server leads to {found or 'no known issuer'}, which is not its oauth_issuer")
+        if context.oauth_metadata is not None:
+            self._check(str(context.oauth_metadata.authorization_endpoint))
         context.client_metadata.scope = union_scopes(self._scopes or None, context.client_metadata.scope)
         if self._known is not None:
             self._known.token_endpoint_auth_method = self._method(self._known)

@@ -1,6 +1,6 @@
 """The narrow door to the SDK: opens sessions, and speaks plain JSON and our own errors to everybody else.
 
-The only module that imports the SDK, with `streams`, `sdk_callbacks` and `network_door`, which it alone imports.
+The only module that imports the SDK for that, with `streams`, `network_door`, `sdk_callbacks` and `sdk_failures`.
 Importing it takes more than a second: `connection` does so in a thread, once a server is configured.
 """
 
@@ -18,7 +18,6 @@ import httpcore2  # noqa: F401
 import httpx2
 import mcp_types as types
 from mcp import Client
-from mcp.client.auth.exceptions import OAuthFlowError
 from mcp.client.session import ClientRequestContext
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -28,7 +27,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from bot import __version__
-from bot.errors import DutifulError
 from bot.log import get_logger
 from bot.security.untrusted import on_one_line
 from bot.toolkit.mcp.aside import Aside
@@ -38,6 +36,7 @@ from bot.toolkit.mcp.listing import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind, 
 from bot.toolkit.mcp.network_door import CONNECT_S, NetworkDoor
 from bot.toolkit.mcp.offers import Json, Offer
 from bot.toolkit.mcp.sdk_callbacks import as_json, asking_people, asking_the_model
+from bot.toolkit.mcp.sdk_failures import WORDS_CHARS, as_failure, first_problem, in_words
 from bot.toolkit.mcp.server_calls import ProgressListener
 from bot.toolkit.mcp.session import (
     CallFailed,
@@ -51,10 +50,9 @@ from bot.toolkit.mcp.session import (
 )
 from bot.toolkit.mcp.streams import Streams, child_streams, overheard
 
-_WORDS_CHARS = 500  # of a server's own words in a message of ours
 _LOST = ("Connection closed", "SSE stream")
 _NO_ANSWER = ("Unexpected content type", "server answered a request with 202")  # of the SDK, for a success
-_LOGIN_STATUSES = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_OF_CALLS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INTERNAL_ERROR)  # errors that are not of sessions
 _LISTEN_AGAIN_S = 5.0
 _KNOWS_S = 5.0  # how long a server may take to say whether it knows a session
 
@@ -87,7 +85,7 @@ async def open_session(spec: SessionSpec, signals: Signals) -> AsyncIterator[Mcp
             mark.status = 0  # of a probe that led to the answer; what comes now has marks of its own
             yield session
     except Exception as error:  # noqa: BLE001 - the boundary to the SDK, which raises groups of anything
-        raise _as_failure(error, signals, mark) from None
+        raise as_failure(error, signals, mark) from None
 
 
 async def _transport(
@@ -155,7 +153,7 @@ class _VisitsWanted(CallFailed):
     """A call was refused until the person has visited pages (2025-11-25, URL mode)."""
 
     def __init__(self, error: MCPError) -> None:
-        super().__init__(on_one_line(error.message)[:_WORDS_CHARS], Fate.REFUSED)
+        super().__init__(on_one_line(error.message)[:WORDS_CHARS], Fate.REFUSED)
         self.visits: list[types.ElicitRequestURLParams] = []
         with suppress(ValidationError, ValueError):
             self.visits = UrlElicitationRequiredError.from_error(error.error).elicitations
@@ -326,27 +324,38 @@ class McpSession:
         except MCPError as error:
             if error.code == types.URL_ELICITATION_REQUIRED:
                 raise _VisitsWanted(error) from None
+            if is_check:
+                mark.is_session_doubtful = mark.is_session_doubtful or self._is_refused(error, mark)
+            elif self._is_http and not self._is_modern and not mark.status and error.code not in _OF_CALLS:
+                self._signals.doubt.set()  # some servers say so that they do not know the session
             if mark.is_session_doubtful and (is_check or not await self._knows_session()):
                 mark.is_session_gone = True
                 self._signals.end("the server does not know the session any more")
             raise self._failure(error, mark) from None
         except ValidationError as error:
-            raise CallFailed(f"its answer is not of the protocol ({_first_problem(error)})", Fate.UNKNOWN) from None
+            raise CallFailed(f"its answer is not of the protocol ({first_problem(error)})", Fate.UNKNOWN) from None
         except Exception as error:  # noqa: BLE001 - the boundary to the SDK
             fate = Fate.UNSENT if mark.is_unsent else Fate.UNKNOWN
-            raise CallFailed(_in_words(error), fate, is_over=self._signals.over.is_set()) from None
+            raise CallFailed(in_words(error), fate, is_over=self._signals.over.is_set()) from None
         finally:
             current_mark.reset(before)
+
+    def _is_refused(self, error: MCPError, mark: CallMark) -> bool:
+        """Say whether a session is of no use, as what no server refuses was refused in it."""
+        if self._is_modern or not self._is_http or mark.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return False
+        is_lost = error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST)
+        return bool(mark.status) or not (is_lost or error.code in _OF_CALLS)
 
     def _failure(self, error: MCPError, mark: CallMark) -> CallFailed:
         signals = self._signals
         if mark.is_unsent or mark.is_session_gone:
-            return CallFailed(signals.why or "the connection is lost", Fate.UNSENT, is_over=True)
+            return CallFailed(mark.problem or signals.why or "the connection is lost", Fate.UNSENT, is_over=True)
         if error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST):
             why = signals.why or f"the connection is lost ({error.message})"
             fate = Fate.UNKNOWN if mark.is_tried or not self._is_http else Fate.UNSENT
             return CallFailed(why, fate, is_over=signals.over.is_set() or error.message == _LOST[0])
-        words = on_one_line(error.message)[:_WORDS_CHARS]
+        words = on_one_line(error.message)[:WORDS_CHARS]
         if mark.status:
             is_open = mark.status >= HTTPStatus.INTERNAL_SERVER_ERROR and mark.status != HTTPStatus.SERVICE_UNAVAILABLE
             if mark.lacks is not None:
@@ -368,35 +377,3 @@ def _left_out(kind: Kind, raw: list[Any], page: Any) -> dict[str, str]:
     kept = {tool.name for tool in page.tools}
     names = [entry["name"] for entry in raw if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)]
     return {name: "its x-mcp-header cannot be sent" for name in names if name not in kept}
-
-
-def _first_problem(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in found["loc"])
-    return on_one_line(f"{place}: {found['msg']}")[:200]
-
-
-def _as_failure(error: BaseException, signals: Signals, mark: CallMark) -> DutifulError:
-    """Return why a session ended, in one sentence, out of the groups that the SDK's scopes make."""
-    root = _root(error)
-    if isinstance(root, SessionFailed | CallFailed):
-        return root
-    if isinstance(root, OAuthFlowError):  # says more than the status that led to it
-        return SessionFailed(_in_words(root), wants_login=True)
-    status = root.response.status_code if isinstance(root, httpx2.HTTPStatusError) else mark.status
-    if mark.is_unauthorized:  # what was tried after that, in the older protocol, may have failed for another reason
-        status = HTTPStatus.UNAUTHORIZED
-    if status:
-        return SessionFailed(f"the server answers with HTTP {status}", wants_login=status in _LOGIN_STATUSES)
-    return SessionFailed(signals.why or _in_words(root))
-
-
-def _root(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _in_words(error: BaseException) -> str:
-    root = _root(error)
-    return on_one_line(str(root))[:_WORDS_CHARS] or type(root).__name__

@@ -1,4 +1,4 @@
-"""Bounds of what a server may say that nobody waits for: progress, logs, word of changes, and parts of an answer.
+"""Bounds of what a server may say that nobody waits for: notices, questions, answers to nothing, parts of an answer.
 
 The SDK takes a millisecond for each message and several for each part, on the event loop. What is beyond the bounds is
 dropped or cut before it gets there.
@@ -14,29 +14,18 @@ MAX_PARTS = 1_000
 """Parts of one answer (content blocks, contents of a resource, messages of a prompt)."""
 
 _BURST, _PER_S = 200, 50.0
-_DROPPED = frozenset(
-    {
-        "notifications/progress",
-        "notifications/message",
-        "notifications/tools/list_changed",
-        "notifications/resources/list_changed",
-        "notifications/prompts/list_changed",
-        "notifications/resources/updated",
-    }
-)
+_NEVER_DROPPED = frozenset({"notifications/cancelled", "notifications/elicitation/complete"})
 
 
-class Flood:
-    """Counts the notifications of one session."""
+class _Bucket:
+    """So many at once, and so many in a second."""
 
     def __init__(self) -> None:
         self._left = float(_BURST)
         self._at = monotonic()
 
-    def is_too_much(self, method: str) -> bool:
-        """Say whether a notification is one too many, and count it."""
-        if method not in _DROPPED:
-            return False
+    def is_empty(self) -> bool:
+        """Take one out; say whether there was none."""
         now = monotonic()
         self._left = min(_BURST, self._left + (now - self._at) * _PER_S)
         self._at = now
@@ -44,6 +33,25 @@ class Flood:
             return True
         self._left -= 1
         return False
+
+
+class Flood:
+    """Counts what one session hears unasked, each kind by itself: much progress hides no question."""
+
+    def __init__(self) -> None:
+        self._notices, self._requests, self._strays = _Bucket(), _Bucket(), _Bucket()
+
+    def is_too_much(self, method: str) -> bool:
+        """Say whether a notification is one too many, and count it."""
+        return method not in _NEVER_DROPPED and self._notices.is_empty()
+
+    def is_request_too_much(self) -> bool:
+        """Say whether a request of the server is one too many, and count it."""
+        return self._requests.is_empty()
+
+    def is_stray_too_much(self) -> bool:
+        """Say whether an answer to nothing that was asked is one too many, and count it."""
+        return self._strays.is_empty()
 
 
 def cut_parts(result: dict[str, Any]) -> dict[str, Any]:

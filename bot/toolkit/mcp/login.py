@@ -27,7 +27,7 @@ from bot.errors import DutifulError
 from bot.messages import new_id
 from bot.toolkit.mcp.authorization import Authorization
 from bot.toolkit.mcp.client import open_session
-from bot.toolkit.mcp.oauth import Login, LoginFile, end_of
+from bot.toolkit.mcp.login_file import Login, LoginFile, end_of
 from bot.toolkit.mcp.offers import Offer
 from bot.toolkit.mcp.session import CallFailed, SessionFailed, SessionSpec, Signals
 from bot.web.resolver import Resolver, SystemResolver
@@ -66,7 +66,7 @@ class _Answers:
 
     def take(self, query: Mapping[str, str]) -> bool:
         """Take the query of a redirect; False when it does not belong to this login."""
-        if not self._state or not secrets.compare_digest(query.get("state", "").encode(), self._state.encode()):
+        if not self._state or not secrets.compare_digest(_bytes(query.get("state", "")), _bytes(self._state)):
             return False
         if not self._result.done():
             self._result.set_result(query)
@@ -125,8 +125,11 @@ class _NewLogin:
             else "",
             ends_at=end_of(tokens, time.time()),
             grant=self.provider.grant,
+            asked_as=self.provider.asked_as,
+            issuer="" if metadata is None else str(metadata.issuer),
         )
-        await asyncio.to_thread(self._file.save, login)
+        async with self._file.exclusive():  # whoever refreshes the login before must not write over it
+            await asyncio.shield(asyncio.to_thread(self._file.save, login))
         self.is_done = True
 
 
@@ -249,6 +252,10 @@ async def _listening(answers: _Answers) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}{_PATH}"
     finally:
         await runner.cleanup()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")  # a terminal's half letters are no reason to stop
 
 
 def _query(address: str) -> dict[str, str]:

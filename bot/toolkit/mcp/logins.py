@@ -8,13 +8,15 @@ from threading import Lock
 from typing import Any
 
 from bot.config import McpSection
+from bot.web.resolver import Resolver
 
 
 class LateLogins:
     """See `asks.OAuthOf`; called in threads."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, resolver: Resolver | None = None) -> None:
         self._data_dir = data_dir
+        self._resolver = resolver
         self._lock = Lock()
         self._logins: Any = None
 
@@ -23,5 +25,5 @@ class LateLogins:
         with self._lock:
             if self._logins is None:
                 # Importing it costs what the SDK costs, over a second.
-                self._logins = importlib.import_module("bot.toolkit.mcp.oauth").Logins(self._data_dir)
+                self._logins = importlib.import_module("bot.toolkit.mcp.oauth").Logins(self._data_dir, self._resolver)
             return self._logins.of(server, section)

@@ -37,6 +37,7 @@ _NEAR = tuple(
     )
 )
 _SESSION_HEADER = "mcp-session-id"
+_SAYS_NOTHING = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.TOO_MANY_REQUESTS})  # see `_note_refusal`
 _EVENTS = "text/event-stream"
 _JSON = "application/json"
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r(?!\n)|\n\r\n|\r\n\n")
@@ -91,13 +92,15 @@ class NetworkDoor(httpx2.AsyncBaseTransport):
 
         404 says that the session is unknown (https://modelcontextprotocol.io/specification/2025-11-25/basic/
         transports#session-management, read 2026-11-30). Many servers say 400 in its place, also for other reasons:
-        whoever asked has to find out.
+        whoever asked has to find out. Others say anything: then the session's owner looks whether it still works, but
+        the call was perhaps carried out.
         """
         is_gone = status == HTTPStatus.NOT_FOUND and _is_in_session(request)
         is_doubtful = status == HTTPStatus.BAD_REQUEST and _SESSION_HEADER in request.headers
+        is_strange = request.method == "POST" and status not in _SAYS_NOTHING and _is_in_session(request)
         if is_gone:
             self._signals.end("the server does not know the session any more")
-        elif is_doubtful and request.method == "GET":  # a stream of its own, for which nobody waits
+        elif is_strange or (is_doubtful and request.method == "GET"):  # a stream of its own, for which nobody waits
             self._signals.doubt.set()
         if mark is not None:
             mark.status = status

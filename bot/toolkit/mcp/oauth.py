@@ -1,9 +1,9 @@
-"""Logins at servers by OAuth: what `dutiful mcp login` obtained, and how a service lives on it without a person.
+"""Living on the logins that `dutiful mcp login` obtained, without a person.
 
-A login is a file in the data directory, readable for this user alone. Obtaining one is `login`'s part, by the SDK's
-provider. That provider is not used to live on it: it holds its lock for as long as a call takes, forgets when tokens
-end and where they are refreshed as soon as the process ends, and takes an authorization server that is down for a
-revoked login. Here only refreshing is exclusive, and only a refusal ends a login.
+Obtaining one is `login`'s part, by the SDK's provider. That provider is not used to live on it: it holds its lock for
+as long as a call takes, forgets when tokens end and where they are refreshed as soon as the process ends, and takes an
+authorization server that is down for a revoked login. Here only refreshing is exclusive, and only a refusal ends a
+login.
 
 A part of the SDK, and therefore imported only where a server with OAuth is configured.
 """
@@ -11,46 +11,33 @@ A part of the SDK, and therefore imported only where a server with OAuth is conf
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
+import anyio
 import httpx2
-import orjson
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, union_scopes
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import ValidationError
 
 from bot.config import McpSection
 from bot.log import get_logger
-from bot.toolkit.mcp.private_file import write_private
-from bot.toolkit.mcp.session import current_mark
+from bot.toolkit.mcp.aside import Aside
+from bot.toolkit.mcp.login_file import Grant, Login, LoginFile, fields_of, tokens_in
+from bot.toolkit.mcp.network_door import NetworkDoor
+from bot.toolkit.mcp.session import Signals, current_mark
+from bot.web.resolver import Resolver, SystemResolver
 
-EARLY_S = 30.0
-"""How long before its end an access token is refreshed: the call it is for takes its time, and clocks differ."""
-
-_LOCK_LIMIT_S, _LOCK_PAUSE_S = 30.0, 0.05
-_REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_REFRESH_S = 30.0  # how long an authorization server may take
+_FINISH_S = 3.0  # how long a session that is to end waits for it, below the grace of `connection`
+_REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED})
+_PASSING = frozenset({"temporarily_unavailable", "server_error", "slow_down"})  # RFC 6749, 4.1.2.1, and RFC 8628, 3.5
 _log = get_logger(__name__)
-
-Json = dict[str, Any]
-
-
-class Grant(StrEnum):
-    """How an access token is obtained (RFC 6749, sections 4.1, 4.4 and 6)."""
-
-    CODE = "authorization_code"  # by a person
-    CLIENT = "client_credentials"  # by the program itself
-    REFRESH = "refresh_token"
 
 
 class LoginNeeded(OAuthFlowError):
@@ -60,122 +47,21 @@ class LoginNeeded(OAuthFlowError):
         super().__init__(f"{why}; run `dutiful mcp login {server}`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """One login at one server. `id` is drawn when a person logs in, and stays while tokens are refreshed."""
-
-    id: str
-    url: str  # of the server: the tokens are sent nowhere else
-    client: OAuthClientInformationFull
-    tokens: OAuthToken
-    token_endpoint: str
-    resource: str  # the resource parameter of token requests (RFC 8707); "" where the server knows none
-    ends_at: float | None  # seconds since the epoch; None where the server does not say
-    grant: str = Grant.CODE
-    lacks: str = ""  # the scopes that the server missed in it: the next login asks for them, too
-
-    def __repr__(self) -> str:
-        return f"Login(url={self.url!r})"  # never a token
-
-    def is_over(self, now: float) -> bool:
-        """Whether the access token is out of date, or will be in a moment."""
-        return self.ends_at is not None and now > self.ends_at - EARLY_S
-
-    def is_renewable(self) -> bool:
-        """Whether new tokens can be had without a person."""
-        return self.grant == Grant.CLIENT or bool(self.tokens.refresh_token)
-
-    def refreshed(self, tokens: OAuthToken, now: float) -> Login:
-        """Return the login with new tokens; what an answer leaves out stays (RFC 6749, section 6)."""
-        kept = {name: getattr(self.tokens, name) for name in ("refresh_token", "scope") if not getattr(tokens, name)}
-        return replace(self, tokens=tokens.model_copy(update=kept), ends_at=end_of(tokens, now))
-
-
-def end_of(tokens: OAuthToken, now: float) -> float | None:
-    """Return when an access token obtained now ends, in seconds since the epoch."""
-    return None if tokens.expires_in is None else now + tokens.expires_in
-
-
-class LoginFile:
-    """The file of one server's login. Its methods block, but for `exclusive`."""
-
-    def __init__(self, data_dir: Path, server: str) -> None:
-        self.path = data_dir / "mcp" / f"{server}.oauth.json"
-
-    def stamp(self) -> tuple[int, int] | None:
-        """Return what changes whenever the file does; None while there is none."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_mtime_ns
-
-    def load(self) -> Login | None:
-        """Return the login; None without one, or with one that cannot be read."""
-        try:
-            body: Json = orjson.loads(self.path.read_bytes())
-            body["client"] = OAuthClientInformationFull.model_validate(body["client"])
-            body["tokens"] = OAuthToken.model_validate(body["tokens"])
-            return Login(**body)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, KeyError) as exc:
-            # Not the error's text: it may quote the file.
-            _log.warning("login of an mcp server cannot be read", path=str(self.path), error=type(exc).__name__)
-            return None
-
-    def save(self, login: Login) -> None:
-        """Keep a login. Raises OSError."""
-        body = {slot: getattr(login, slot) for slot in Login.__slots__}
-        for name in ("client", "tokens"):
-            body[name] = body[name].model_dump(mode="json", exclude_none=True)
-        write_private(self.path, orjson.dumps(body))
-
-    def save_refreshed(self, login: Login) -> bool:
-        """Keep refreshed tokens, unless a person has logged in anew meanwhile; returns whether they are kept."""
-        known = self.load()
-        if known is not None and known.id != login.id:
-            return False
-        self.save(login)
-        return True
-
-    @asynccontextmanager
-    async def exclusive(self) -> AsyncIterator[None]:
-        """Keep other processes from refreshing; waits for them up to a limit, after which it goes on all the same.
-
-        A refresh token often works once: two that use it side by side lose the login.
-        """
-        path = self.path.with_suffix(".lock")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            for _ in range(round(_LOCK_LIMIT_S / _LOCK_PAUSE_S)):
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(_LOCK_PAUSE_S)
-            yield
-        finally:
-            os.close(descriptor)  # and the lock with it
-
-    def forget(self) -> bool:
-        """Remove the login; returns whether there was one."""
-        if self.stamp() is None:
-            return False
-        self.path.unlink(missing_ok=True)
-        return True
+class RefreshFailed(httpx2.ReadError):
+    """There are no new tokens for now; the login may well be good. The text says why."""
 
 
 class StoredLogin(httpx2.Auth):
     """Sends a login's access token along and refreshes it. One for all sessions of a server, so that one refreshes."""
 
-    def __init__(self, server: str, url: str, file: LoginFile) -> None:
+    def __init__(self, server: str, section: McpSection, file: LoginFile, resolver: Resolver) -> None:
         self._server = server
-        self._url = url
+        self._section = section
         self._file = file
+        self._resolver = resolver
         self._stamp: tuple[int, int] | None = None
         self._login: Login | None = None
-        self._refreshing = asyncio.Lock()
+        self._renewal: asyncio.Task[Login] | None = None
 
     def is_there(self) -> bool:
         """Whether somebody has logged in at this address. Blocks."""
@@ -188,12 +74,11 @@ class StoredLogin(httpx2.Auth):
         if stamp == self._stamp:
             return
         login = self._file.load() if stamp is not None else None
-        # Tokens are for one server: one that the configuration now has under this name does not get them.
-        self._login = login if login is not None and login.url == self._url else None
+        self._login = login if login is not None and login.fits(self._section) else None
         self._stamp = stamp
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """See `httpx2.Auth`. Raises `LoginNeeded`."""
+        """See `httpx2.Auth`. Raises `LoginNeeded`, `RefreshFailed`."""
         await asyncio.to_thread(self._look)
         used = self._current()
         if not used.is_over(time.time()) or not used.is_renewable():
@@ -202,16 +87,50 @@ class StoredLogin(httpx2.Auth):
             if response.status_code != HTTPStatus.UNAUTHORIZED or not used.is_renewable():
                 await self._note_lack(used, response)
                 return
-        async with self._refreshing, self._file.exclusive():
-            await asyncio.to_thread(self._look)
-            login = self._current()
-            if login.tokens.access_token == used.tokens.access_token:  # nobody else has refreshed it meanwhile
-                answer = yield self._refresh_request(login)
-                await answer.aread()
-                login = await self._refreshed(login, answer)
+        login = await self._renewed(used)
         self._put(request, login)
         response = yield request
         await self._note_lack(login, response)
+
+    async def _renewed(self, used: Login) -> Login:
+        """Return the login with tokens other than those used.
+
+        An answer that is on its way is waited for whatever becomes of the session: the old refresh token may be worth
+        nothing any more.
+        """
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew(used), name=f"refresh of the login at mcp {self._server}")
+            self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody's
+        renewal = self._renewal
+        mark = current_mark.get()
+        try:
+            return await asyncio.shield(renewal)
+        except asyncio.CancelledError:
+            with anyio.move_on_after(_FINISH_S, shield=True):
+                await asyncio.wait({renewal})
+            raise
+        except (LoginNeeded, RefreshFailed) as error:
+            if mark is not None:  # without a good token the server did not look at the request
+                mark.is_unsent = True
+                mark.is_unauthorized = False
+                mark.status = 0
+                mark.problem = str(error)
+            raise
+
+    async def _renew(self, used: Login) -> Login:
+        current_mark.set(None)  # this task is nobody's request
+        async with self._file.exclusive():
+            await asyncio.to_thread(self._look)
+            login = self._current()
+            if login.tokens.access_token != used.tokens.access_token:  # somebody else has refreshed it meanwhile
+                return login
+            door = NetworkDoor(self._resolver, Signals(), Aside(), allow_private=self._section.allow_private)
+            try:
+                async with httpx2.AsyncClient(transport=door, timeout=_REFRESH_S) as client:
+                    answer = await client.send(self._refresh_request(login))
+            except httpx2.HTTPError as error:
+                raise RefreshFailed(f"the login could not be refreshed: {error or type(error).__name__}") from None
+            return await self._refreshed(login, answer)
 
     async def _note_lack(self, used: Login, response: httpx2.Response) -> None:
         """Remember what a server misses in the login, so that the next one asks for it (RFC 6750, section 3.1)."""
@@ -222,7 +141,7 @@ class StoredLogin(httpx2.Auth):
         scope = extract_scope_from_www_auth(response) or ""
         if (mark := current_mark.get()) is not None:
             mark.lacks = scope
-        async with self._refreshing, self._file.exclusive():
+        async with self._file.exclusive():
             await asyncio.to_thread(self._look)  # it may have been refreshed since
             login = self._login
             lacks = union_scopes(login.lacks, scope) if login is not None else None
@@ -238,6 +157,13 @@ class StoredLogin(httpx2.Auth):
     def _put(request: httpx2.Request, login: Login) -> None:
         request.headers["Authorization"] = f"Bearer {login.tokens.access_token}"
 
+    def _client(self, login: Login) -> OAuthClientInformationFull:
+        """Return the client with the secret that the configuration has now."""
+        secret = self._section.oauth_client_secret
+        if secret is None:
+            return login.client
+        return login.client.model_copy(update={"client_secret": secret.get_secret_value()})
+
     def _refresh_request(self, login: Login) -> httpx2.Request:
         data = {"client_id": login.client.client_id, **({"resource": login.resource} if login.resource else {})}
         if login.tokens.refresh_token:
@@ -251,24 +177,21 @@ class StoredLogin(httpx2.Auth):
             storage=_NoStorage(),
             redirect_handler=None,
             callback_handler=None,
-            client_info=login.client,
+            client_info=self._client(login),
         )
         data, headers = context.prepare_token_auth(data, headers)
         return httpx2.Request("POST", login.token_endpoint, data=data, headers=headers)
 
     async def _refreshed(self, login: Login, answer: httpx2.Response) -> Login:
         """Take the answer to a refresh request; returns the login that goes on."""
-        if answer.status_code in _REFUSALS:
-            _log.warning("login at an mcp server is over", server=self._server, status=answer.status_code)
-            if (mark := current_mark.get()) is not None:
-                mark.is_unsent = True  # without a good token the server did not look at the request
+        status, error = answer.status_code, fields_of(answer.content).get("error")
+        is_said = isinstance(error, str) and (answer.is_success or status == HTTPStatus.FORBIDDEN)
+        if (is_said or status in _REFUSALS) and error not in _PASSING:
+            _log.warning("login at an mcp server is over", server=self._server, status=status)
             raise LoginNeeded(self._server, "the login is over: its tokens are not refreshed any more")
-        try:
-            tokens = OAuthToken.model_validate_json(answer.content)
-        except ValidationError:  # down, or behind something that is: the login may well be good
-            raise httpx2.ReadError(
-                f"the authorization server answered {answer.status_code} to a refresh of the login"
-            ) from None
+        tokens = tokens_in(answer.content) if answer.is_success else None
+        if tokens is None:  # down, or behind something that is: the login may well be good
+            raise RefreshFailed(f"the authorization server answered {status} to a refresh of the login")
         new = login.refreshed(tokens, time.time())
         if await asyncio.shield(asyncio.to_thread(self._keep, new)):
             self._login = new
@@ -307,15 +230,17 @@ class _NoStorage:
 class Logins:
     """The logins of all servers of one process."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, resolver: Resolver | None = None) -> None:
         self._data_dir = data_dir
-        self._known: dict[tuple[str, str], StoredLogin] = {}
+        self._resolver = resolver or SystemResolver()
+        self._known: dict[str, tuple[McpSection, StoredLogin]] = {}
 
     def of(self, server: str, section: McpSection) -> StoredLogin | None:
         """See `asks.OAuthOf`: None while nobody has logged in. Blocks."""
         if section.auth != "oauth" or section.url is None:
             return None
-        key = (server, section.url)
-        if key not in self._known:
-            self._known[key] = StoredLogin(server, section.url, LoginFile(self._data_dir, server))
-        return self._known[key] if self._known[key].is_there() else None
+        known, login = self._known.get(server, (None, None))
+        if login is None or known != section:
+            login = StoredLogin(server, section, LoginFile(self._data_dir, server), self._resolver)
+            self._known[server] = section, login
+        return login if login.is_there() else None

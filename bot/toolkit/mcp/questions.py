@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # it leads back here, by way of the room
 DECLINE, DEFAULT = "!decline", "-"
 """What stands for no answer at all, and for leaving a value to the server."""
 
+_BEGINNING_CHARS = 80  # of a question, to tell it from another
 _KEPT_ENDS = 200  # how many closed questions are remembered, to say what became of them
 
 _ID = re.compile(r"ask-[a-z2-9]{6}")
@@ -154,11 +155,14 @@ class Questions:
         """Say whether a question of this owner waits."""
         return any(waiting.question.owner is owner for waiting in self._open.values())
 
-    def only_one(self, request: RequestContext) -> str:
-        """Return the id of the one open question that this person may answer here; "" when there is none or more."""
+    def answerable(self, request: RequestContext) -> dict[str, str]:
+        """Return the open questions that this person may answer here: their ids, each with how it begins."""
         waiting = [(name, item.question) for name, item in self._open.items() if item.void is None]
-        found = [name for name, question in waiting if _may_answer(question.request, request)]
-        return found[0] if len(found) == 1 else ""
+        return {
+            name: question.wording(name).text.strip().partition("\n")[0][:_BEGINNING_CHARS]
+            for name, question in waiting
+            if _may_answer(question.request, request)
+        }
 
     def answer(self, name: str, text: str, request: RequestContext) -> End:
         """Take an answer to a question. Returns how that question stands now, or why the answer counts for nothing.

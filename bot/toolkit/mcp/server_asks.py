@@ -88,7 +88,8 @@ class ServerAsks:
         Raises:
             NotUnderstood: the text does not fit the question, which stays open.
         """
-        return self.questions.answer(name or self.questions.only_one(request), text, request)
+        open_ones = [] if name else list(self.questions.answerable(request))
+        return self.questions.answer(open_ones[0] if len(open_ones) == 1 else name, text, request)
 
     def stop(self, address: Address) -> int:
         """See `WaitingCalls.stop`."""

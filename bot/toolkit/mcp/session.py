@@ -61,6 +61,7 @@ class CallMark:
     is_session_gone: bool = False  # the server does not know the session: it did not look at the request
     is_session_doubtful: bool = False  # it refused the request, perhaps for that reason
     status: int = 0  # of an HTTP answer that is an error; 0: none was seen
+    problem: str = ""  # why it was not sent, where that is known better than from the status
     is_unauthorized: bool = False  # the server did not take the login, or misses one; nothing went well since
     lacks: str | None = None  # the scopes that the server wants beyond those of the login ("": it does not say which)
 

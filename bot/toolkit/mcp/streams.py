@@ -115,6 +115,8 @@ async def _parse(line: bytes) -> types.JSONRPCMessage | None:
 
 def _is_dropped(message: types.JSONRPCMessage, flood: Flood, signals: Signals) -> bool:
     """Say whether a message is one too many of its kind; that lists have changed is noted all the same."""
+    if isinstance(message, types.JSONRPCRequest):
+        return flood.is_request_too_much()
     if not isinstance(message, types.JSONRPCNotification) or not flood.is_too_much(message.method):
         return False
     if message.method.endswith("/list_changed"):
@@ -141,6 +143,7 @@ class _Ear:
 class _Talk:
     """What has been said, as far as it matters for the answers."""
 
+    asked: set[Any] = field(default_factory=set)  # the ids of requests that are not answered
     lists: dict[Any, Kind] = field(default_factory=dict)  # asked for, by the requests' ids
     is_modern: bool = False  # the last request was of 2026-07-28
 
@@ -155,9 +158,12 @@ class _Outgoing(_Ear):
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
         if isinstance(message, types.JSONRPCRequest):
+            self._talk.asked.add(message.id)
             self._talk.is_modern = _VERSION_KEY in ((message.params or {}).get("_meta") or {})
             if message.method in KINDS:
                 self._talk.lists[message.id] = KINDS[message.method]
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._talk.asked.discard((message.params or {}).get("requestId"))
         await self._stream.send(item)
 
     async def __aenter__(self) -> Self:
@@ -188,9 +194,18 @@ class _Incoming(_Ear):
                 raise
             if not isinstance(item, SessionMessage):
                 return item
-            if not _is_dropped(item.message, self._flood, self._signals):
+            if not self._is_stray(item.message) and not _is_dropped(item.message, self._flood, self._signals):
                 self._look_at(item.message)
                 return item
+
+    def _is_stray(self, message: types.JSONRPCMessage) -> bool:
+        """Say whether a message is one too many of those that answer nothing."""
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            return False
+        if message.id in self._talk.asked:
+            self._talk.asked.discard(message.id)
+            return False
+        return self._flood.is_stray_too_much()
 
     def _look_at(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCResponse):
