@@ -69,6 +69,7 @@ async def test_an_answer_without_an_id_is_for_none_of_two_questions_and_both_are
         assert f"- {name_of(second)} · " in told
         assert not answers_of(server)
         assert "went to the server" in await engine.asks(f"/answer {name_of(second)} Oslo")
+        await engine.until(lambda: any(text.startswith("told: ") for text in engine.channel.texts("c1")))
         assert "went to the server" in await engine.asks("/answer yes")  # only one is left
 
 
