@@ -152,7 +152,7 @@ class TelegramChannel(SupervisedChannel):
         if self._drafts is None:
             from channels.telegram.drafts import Drafts  # the markdown renderer, loaded by now
 
-            self._drafts = Drafts(api, self._timing)
+            self._drafts = Drafts(api, self._timing, self._courtesies)
         return self._drafts
 
     def private_address(self, user_id: str) -> Address:

@@ -51,7 +51,7 @@ class Courtesies:
         try:
             await api.call(method, params, timeout_s=self._timing.call_s)
         except MethodMissing as exc:
-            self._rest(method, "the server does not have this method: left out for a while", str(exc))
+            self.leave_out(method, exc)
             raise
         except (ChannelAuthError, ChatGone, RateLimited, SendRejected):
             self._failures[method] = 0
@@ -64,6 +64,10 @@ class Courtesies:
                 self._failed(method, f"{method}: no answer in time")
             raise
         self._failures[method] = 0
+
+    def leave_out(self, method: str, missing: MethodMissing) -> None:
+        """Let a method rest that the server said it does not have; it may have been a short outage of a proxy."""
+        self._rest(method, "the server does not have this method: left out for a while", str(missing))
 
     def _failed(self, method: str, error: str) -> None:
         self._failures[method] += 1

@@ -14,6 +14,7 @@ from bot.interfaces import Draft
 from bot.log import get_logger
 from bot.messages import Address, OutboundKind
 from channels.telegram.config import Timing
+from channels.telegram.courtesies import Courtesies
 from channels.telegram.errors import MethodMissing
 from channels.telegram.rendering import TEXT_LIMIT, TextPart, render
 
@@ -28,24 +29,26 @@ _NOT_MODIFIED = "message is not modified"
 _ABOUT_MARKUP = ("parse", "entity", "entities")
 _NO_LONGER = ("message to delete not found", "message can't be deleted", "message_id_invalid")
 
+_EDIT = "editMessageText"
+
 _log = get_logger(__name__)
 
 
 class Drafts:
     """The drafts of one bot."""
 
-    def __init__(self, api: BotApi, timing: Timing) -> None:
+    def __init__(self, api: BotApi, timing: Timing, courtesies: Courtesies) -> None:
         self._api = api
+        self._courtesies = courtesies
         self._timing = timing
         self._shown: OrderedDict[tuple[str, str], TextPart] = OrderedDict()  # by chat and message
-        self._can_edit = True
 
     async def show(self, draft: Draft) -> str:
         """See `Channel.show_draft`. A draft that the person has deleted stays deleted.
 
-        Once an edit has shown that the server cannot do it, nothing is shown: a draft would stay as it is first.
+        Where the server said lately that it cannot edit nothing is shown: a draft would stay as it is first.
         """
-        if not self._can_edit:
+        if self._courtesies.rests(_EDIT):
             return draft.draft_id
         text = draft.text[:_NEEDED_CHARS]
         if len(text) > _LONG_CHARS:
@@ -84,12 +87,11 @@ class Drafts:
     async def _edit(self, draft: Draft, part: TextPart) -> None:
         where = {"chat_id": draft.address.chat_id, "message_id": draft.draft_id}
         try:
-            await self._with_or_without_markup("editMessageText", where, part)
+            await self._with_or_without_markup(_EDIT, where, part)
         except SendUncertain as exc:  # as above
             raise ChannelError(str(exc)) from exc
         except MethodMissing as exc:
-            self._can_edit = False
-            _log.warning("messages cannot be edited here: no drafts from now on", error=str(exc))
+            self._courtesies.leave_out(_EDIT, exc)
             raise
         except SendRejected as exc:
             if not _mentions(exc, (_NOT_MODIFIED,)):

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from bot.errors import ChannelError, SendRejected, SendUncertain
+from bot.interfaces import Draft
 from bot.messages import OutboundMessage
 from channels.telegram.api import BotApi
 from channels.telegram.config import Timing
 from channels.telegram.courtesies import REST_S, Courtesies
+from channels.telegram.drafts import Drafts
 from channels.telegram.errors import MethodMissing
 from tests.channels.harness_telegram import PRIVATE, TelegramHarness, served
 from tests.channels.test_telegram_files_out import saved
@@ -77,4 +79,19 @@ async def test_a_courtesy_that_was_not_there_once_is_tried_again_after_its_rest(
     assert not courtesies.rests("sendChatAction")
     await courtesies.call(api, "sendChatAction", typing)
     assert [call.ok for call in harness.api.calls("sendChatAction")] == [False, True]
+    await api.close()
+
+
+async def test_drafts_come_back_after_an_edit_that_was_not_there_once(harness: TelegramHarness) -> None:
+    clock = FakeClock()
+    api = BotApi(harness.secret, harness.api.url)
+    drafts = Drafts(api, Timing(), Courtesies(Timing(), clock))
+    draft_id = await drafts.show(Draft(address=PRIVATE, text="It", key="k"))
+    harness.api.faults.add(Fault(method="editMessageText", times=1, status=404, description="Not Found"))
+    with pytest.raises(MethodMissing):
+        await drafts.show(Draft(address=PRIVATE, text="It is", key="k", draft_id=draft_id))
+    assert await drafts.show(Draft(address=PRIVATE, text="Another", key="l")) == ""
+    clock.advance(REST_S + 1)
+    assert await drafts.show(Draft(address=PRIVATE, text="It is so", key="k", draft_id=draft_id)) == draft_id
+    assert [shown.text for shown in harness.shown(PRIVATE)] == ["It is so"]
     await api.close()
