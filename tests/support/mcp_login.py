@@ -12,6 +12,7 @@ import aiohttp
 from bot.config import McpSection
 from bot.toolkit.mcp.login import log_in
 from bot.toolkit.mcp.offers import Offer
+from tests.platforms.mcp_oauth import McpOAuth
 from tests.platforms.mcp_server import McpServer
 
 _ADDRESS = re.compile(r"https?://\S+/authorize\?\S+")
@@ -86,3 +87,8 @@ class Person:
 async def agrees(address: str, person: Person) -> None:
     """Agree, in a browser on the same machine."""
     person.pages.append(await browse(address))
+
+
+def refreshes(oauth: McpOAuth) -> int:
+    """Return how often a token was renewed, or was to be."""
+    return sum(form["grant_type"] == "refresh_token" for form in oauth.token_requests)

@@ -1,14 +1,18 @@
-"""The sample plugin, installed."""
+"""The sample plugin, installed; and an MCP server that wants a login."""
 
 from __future__ import annotations
 
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.platforms import mcp_scripts
+from tests.platforms.mcp_oauth import McpOAuth
+from tests.platforms.mcp_server import McpServer
 
 SAMPLE = Path(__file__).with_name("sample_plugin")
 
@@ -31,3 +35,14 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in ("dutiful_sample", "dutiful_sample_broken"):
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def oauth() -> McpOAuth:
+    return McpOAuth()
+
+
+@pytest.fixture
+async def server(oauth: McpOAuth) -> AsyncIterator[McpServer]:
+    async with McpServer(mcp_scripts.workshop(), oauth=oauth) as made:
+        yield made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,6 @@ from tests.support.mcp_login import Person, agrees, section_of
 from tests.support.mcp_service import LoggedInBot as Bot
 
 SECRET = "s3cret/of:desk"  # with what Basic has to escape
-
-
-@pytest.fixture
-def oauth() -> McpOAuth:
-    return McpOAuth()
-
-
-@pytest.fixture
-async def server(oauth: McpOAuth) -> AsyncIterator[McpServer]:
-    async with McpServer(mcp_scripts.workshop(), oauth=oauth) as made:
-        yield made
 
 
 def known_to(server: McpServer, *, client: str = "by-hand", secret: str | None = SECRET) -> McpSection:

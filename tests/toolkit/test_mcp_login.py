@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,23 +18,8 @@ from bot.toolkit.mcp.server_calls import McpCallError, ServerState
 from tests.platforms import mcp_scripts
 from tests.platforms.mcp_oauth import McpOAuth
 from tests.platforms.mcp_server import McpServer
-from tests.support.mcp_login import Person, agrees, browse, browse_elsewhere, section_of
+from tests.support.mcp_login import Person, agrees, browse, browse_elsewhere, refreshes, section_of
 from tests.support.mcp_service import LoggedInBot as Bot
-
-
-@pytest.fixture
-def oauth() -> McpOAuth:
-    return McpOAuth()
-
-
-@pytest.fixture
-async def server(oauth: McpOAuth) -> AsyncIterator[McpServer]:
-    async with McpServer(mcp_scripts.workshop(), oauth=oauth) as made:
-        yield made
-
-
-def refreshes(oauth: McpOAuth) -> int:
-    return sum(form["grant_type"] == "refresh_token" for form in oauth.token_requests)
 
 
 def age(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +16,17 @@ from bot.toolkit.mcp.authorization import Authorization
 from bot.toolkit.mcp.login import LoginFailed
 from bot.toolkit.mcp.login_file import LoginFile
 from bot.toolkit.mcp.server_calls import McpCallError, ServerState
-from tests.platforms import mcp_scripts
 from tests.platforms.mcp_oauth import McpOAuth
 from tests.platforms.mcp_server import McpServer
-from tests.support.mcp_login import Person, agrees, section_of
+from tests.support.mcp_login import Person, agrees, refreshes, section_of
 from tests.support.mcp_service import LoggedInBot as Bot
 
 
-@pytest.fixture
-def oauth() -> McpOAuth:
-    return McpOAuth()
-
-
-@pytest.fixture
-async def server(oauth: McpOAuth) -> AsyncIterator[McpServer]:
-    async with McpServer(mcp_scripts.workshop(), oauth=oauth) as made:
-        yield made
-
-
-def refreshes(oauth: McpOAuth) -> int:
-    return sum(form["grant_type"] == "refresh_token" for form in oauth.token_requests)
+async def settled_and_expired(bot: Bot, server: McpServer, oauth: McpOAuth) -> None:
+    """Let the next call be the first request that finds its token expired."""
+    await bot.echo("a")
+    await server.wait_for(lambda: server.record.received("subscriptions/listen"))
+    oauth.expire_tokens()
 
 
 def with_client(server: McpServer, client: str, secret: str, **more: str) -> McpSection:
@@ -64,9 +54,7 @@ async def test_a_refresh_that_fails_for_now_leaves_the_login(
 ) -> None:
     await Person(agrees).logs_in(server, tmp_path)
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.refresh_answers = [(status, body)] * 99
         with pytest.raises(McpCallError, match=f"answered {status} to a refresh") as failed:
             await bot.echo("b")
@@ -91,9 +79,7 @@ async def test_a_refresh_that_is_refused_wants_a_login(
 ) -> None:
     await Person(agrees).logs_in(server, tmp_path)
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.refresh_answers = [(status, body)] * 9
         with pytest.raises(McpCallError, match="`dutiful mcp login desk`"):
             await bot.echo("b")
@@ -121,9 +107,7 @@ async def test_a_call_that_is_stopped_in_the_middle_of_a_refresh_loses_no_login(
 ) -> None:
     await Person(agrees).logs_in(server, tmp_path)
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.hold = asyncio.Event()
         call = asyncio.create_task(bot.echo("b"))
         await oauth.held.wait()
@@ -140,9 +124,7 @@ async def test_closing_waits_for_a_refresh_that_is_under_way(
 ) -> None:
     await Person(agrees).logs_in(server, tmp_path)
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.hold = asyncio.Event()
         call = asyncio.create_task(bot.echo("b"))
         await oauth.held.wait()
@@ -163,9 +145,7 @@ async def test_a_logout_in_the_middle_of_a_refresh_is_a_logout(
     await Person(agrees).logs_in(server, tmp_path)
     file = LoginFile(tmp_path, "desk")
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.hold = asyncio.Event()
         call = asyncio.create_task(bot.echo("b"))
         await oauth.held.wait()
@@ -188,9 +168,7 @@ async def test_a_login_in_the_middle_of_a_refresh_is_the_one_that_stays(
     old = file.load()
     assert old is not None
     async with Bot(tmp_path, section_of(server)) as bot:
-        await bot.echo("a")
-        await server.wait_for(lambda: server.record.received("subscriptions/listen"))  # so that the call meets it
-        oauth.expire_tokens()
+        await settled_and_expired(bot, server, oauth)
         oauth.hold = asyncio.Event()
         call = asyncio.create_task(bot.echo("b"))
         await oauth.held.wait()
